@@ -24,8 +24,8 @@ namespace {
 using internal::Xxh3;
 using internal::Xxh3State;
 
-// A copied piece is hashed while it lies in the first cache level.
-constexpr uint64_t kPieceBytes = 16u << 10;
+// A piece is copied while it lies in the first cache level, where hashing brought it.
+constexpr uint64_t kPieceBytes = 8u << 10;
 
 uint64_t FixedChecksum(const FrameFixed& fixed) noexcept {
   return internal::ChosenXxh3().hash(&fixed, offsetof(FrameFixed, checksum), 0);
@@ -59,11 +59,11 @@ class PayloadReader {
       const std::byte* data = extents_[0].data + used_;
       if (target_ != nullptr) {
         piece = std::min(piece, kPieceBytes);
-        std::memcpy(target_, data, piece);
-        data = target_;
+        xxh3_.copy_and_update(&state, target_, data, piece);
         target_ += piece;
+      } else {
+        xxh3_.update(&state, data, piece);
       }
-      xxh3_.update(&state, data, piece);
       used_ += piece;
       bytes -= piece;
     }
@@ -160,6 +160,7 @@ void ChecksumPayload(std::span<const Extent> source, std::byte* target,
     HF_CHECK(reader.Hash(bytes, fixed.granule[i]));
     left -= bytes;
   }
+  if (target != nullptr) internal::ChosenXxh3().end_copies();
 }
 
 FrameFault CheckHeader(const FrameHeader& header) noexcept {

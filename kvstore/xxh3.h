@@ -19,6 +19,10 @@ struct Xxh3 {
   void (*reset)(Xxh3State* state);
   void (*update)(Xxh3State* state, const void* data, size_t bytes);
   uint64_t (*digest)(const Xxh3State* state);
+  // Hashes a piece that fits the first cache level and copies it from there. Other threads may read
+  // the target after end_copies.
+  void (*copy_and_update)(Xxh3State* state, void* target, const void* source, size_t bytes);
+  void (*end_copies)();
 };
 
 extern const Xxh3 kXxh3Baseline;
