@@ -5,12 +5,22 @@
 // sizes share the range, and a page changes its size after its frames were freed. A frame larger
 // than half a page takes a run of adjacent pages.
 //
-// Threading: thread-compatible; the store's lock protects it. Memory: bookkeeping is bounded by
-// range / 4 KiB and grows only with the frame sizes in use.
+// Usage:
+//   std::optional<uint64_t> offset = space.Allocate(bytes);
+//   if (!offset) { free a frame of `bytes`, or, where there are none, all of a page:
+//     if (auto page = space.PageToTake(bytes)) space.FramesOfPage(*page, offsets);  ... }
+//
+// Floor: a size with frames in use keeps its last two pages, also empty ones, until its last frame
+// is freed; PageToTake never names one of them.
+//
+// Threading: thread-compatible; the store's lock protects it. Memory: 48 bytes a page, and 4 bytes
+// for each frame that a page holds, allocated at the first use of the page for a frame size.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "kvstore/types.h"
@@ -29,7 +39,8 @@ class FrameSpace {
   FrameSpace(const FrameSpace&) = delete;
   FrameSpace& operator=(const FrameSpace&) = delete;
 
-  // Offset of a frame of exactly `bytes` (multiple of 4096), or nullopt: free something first.
+  // Offset of a frame of exactly `bytes` (multiple of 4096, at most FrameBytes(kPayloadBytesMax)),
+  // or nullopt: free something first. O(1); where a free page is taken, a scan of one bit a page.
   std::optional<uint64_t> Allocate(uint64_t bytes);
   void Free(uint64_t offset);
 
@@ -39,15 +50,24 @@ class FrameSpace {
   uint64_t Available(uint64_t bytes) const noexcept;
   // Frames of this size that an empty range would hold.
   uint64_t CapacityFrames(uint64_t bytes) const noexcept;
+
   // When a size has no free frame: the page whose eviction would give one, by fewest frames in use
   // among pages of other sizes above their floor of two pages; nullopt when none. Its frames
-  // follow.
-  std::optional<uint64_t> PageToTake(uint64_t bytes) const;
+  // follow. For a frame that takes a run of pages: one page of the cheapest run, to be asked for
+  // again until Allocate succeeds. Pages in `except` (of those named before: their frames cannot go
+  // now) are left alone. Scans the pages.
+  std::optional<uint64_t> PageToTake(uint64_t bytes, std::span<const uint64_t> except = {}) const;
+  // Appends the frames in use of the page, or of the run that it belongs to.
   void FramesOfPage(uint64_t page_offset, std::vector<uint64_t>& offsets) const;
+  // Nothing is allocated in a closed page, so that one that is being emptied gets empty while its
+  // size goes on elsewhere. It is open again once it is empty. For pages of PageToTake.
+  void ClosePage(uint64_t page_offset);
+  void ReopenPage(
+      uint64_t page_offset);  // its frames cannot go after all; no effect on an open one
 
  private:
   struct State;
-  State* state_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace holdfast
