@@ -65,8 +65,8 @@ static_assert(sizeof(FrameHeader) == kPageBytes);
 
 // What a reader knows about the frame that it asked for.
 struct FrameExpect {
-  BlockKey key;
-  RootKey root;
+  BlockKey key{};
+  RootKey root{};
   uint32_t index = 0;
   uint64_t payload_bytes = 0;
   uint64_t epoch = 0;  // epoch, slot and write id are filled in by the tier that knows them
@@ -88,11 +88,11 @@ std::string_view ToString(FrameFault fault) noexcept;
 
 // Fills a fixed part but for the granule checksums and its own.
 struct FrameIdentity {
-  BlockKey key;
-  RootKey root;
-  BlockKey parent;
+  BlockKey key{};
+  RootKey root{};
+  BlockKey parent{};
   uint32_t index = 0;
-  std::span<const std::byte> external;  // 0 or 16..64 bytes
+  std::span<const std::byte> external{};  // 0 or 16..64 bytes
 };
 void InitFixed(const FrameIdentity& identity, uint64_t payload_bytes, FrameFixed& out) noexcept;
 void SealFixed(FrameFixed& fixed) noexcept;        // after the granules are known

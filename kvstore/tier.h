@@ -60,15 +60,15 @@ enum class FrameOutcome : uint8_t {
 
 struct FrameOp {
   FrameOpKind kind = FrameOpKind::kRead;
-  Place place;
+  Place place{};
   // The header page, 4,096-aligned, the client's. Write: fixed part complete, placement filled but
   // for epoch, slot and checksum (the tier seals it). Read: filled, valid when kDone.
   FrameHeader* header = nullptr;
-  // The memory of the payload, in order. All of it, padded to 4,096 where limits().direct is set;
-  // or of a read the part [offset, offset + sum), whole granules, padded likewise.
-  std::span<const Extent> payload;
+  // The memory of the payload, in order. All of it, padded to 4,096 where limits().alignment is
+  // above 1; or of a read the part [offset, offset + sum), whole granules, padded likewise.
+  std::span<const Extent> payload{};
   uint64_t offset = 0;
-  FrameExpect expect;  // read: key, root, index, payload_bytes, write_id
+  FrameExpect expect{};  // read: key, root, index, payload_bytes, write_id
   FrameOutcome outcome = FrameOutcome::kDone;
   FrameFault fault = FrameFault::kNone;
   int os_errno = 0;
@@ -77,15 +77,17 @@ struct FrameOp {
 };
 
 struct TierLimits {
-  uint64_t capacity_bytes = 0;  // of frames
-  uint64_t alignment = 1;       // of every extent's address and length; 4096 for direct I/O
-  size_t extents_max = 0;       // of one operation; 0: any
+  uint64_t capacity_bytes = 0;   // of frames
+  uint64_t alignment = 1;        // of every extent's address and length; 4096 for direct I/O
+  size_t extents_max = 0;        // of one operation; 0: any
+  uint64_t frame_bytes_max = 0;  // the largest frame that fits a group; 0: any
 };
 
 struct TierUsage {
   uint64_t used_bytes = 0;  // live frames
   uint64_t live_copies = 0;
   uint64_t undurable_bytes = 0;  // written, not yet flushed
+  uint64_t lost_bytes = 0;       // written and readable, but their flush failed: never durable
   uint64_t read_bytes = 0;       // from the medium, since open
   uint64_t written_bytes = 0;    // to the medium, summaries and headers included
   uint64_t groups = 0, groups_free = 0;
@@ -103,25 +105,29 @@ class Tier {
   virtual TierLimits limits() const noexcept = 0;
   virtual TierUsage usage() const noexcept = 0;
 
-  // Space for one frame, or nullopt: the store must make room first.
+  // Space for one frame, or nullopt: the store must make room first (GroupedTier::NeedsRoom), or
+  // wait until the tier has prepared some (it wakes) or trusts its medium again (NextStep).
   virtual std::optional<Place> Allocate(const Shape& shape) = 0;
-  // Ends a copy, or an allocation that was never written. Reuse waits for operations on it.
+  // Ends a copy, or an allocation that was never written or whose write failed. Reuse waits for
+  // operations on it: those whose Submit came before Free.
   virtual void Free(Place place) = 0;
 
   virtual void Submit(FrameOp* op) = 0;
-  virtual size_t Poll(std::span<FrameOp*> out) = 0;  // finished ones; never waits
+  // Finished ones; never waits. When it filled `out`, call again: `wake` may not come for the rest.
+  virtual size_t Poll(std::span<FrameOp*> out) = 0;
   virtual size_t in_flight() const noexcept = 0;
 };
 
 struct LiveCopy {
   EntryId entry = 0;
-  Place place;
+  Place place{};
 };
 
 // A copy found on the medium at open. The header passed its checks.
 struct RecoveredCopy {
-  const FrameFixed* fixed =
-      nullptr;  // key, root, parent, index, payload_bytes, external; valid during the call
+  // Valid during the call: key, root, parent, index, payload_bytes and external; the granules'
+  // checksums come with the first read.
+  const FrameFixed* fixed = nullptr;
   FramePlacement placement{};
   Place place;
 };
@@ -137,8 +143,8 @@ class GroupedTier : public Tier {
 
   // The group that should go next: first one whose end is past (flash: every live copy past its
   // deadline; disk: bucket end past), else the lowest mean last touch of its live copies. Never one
-  // that is still being written, unless `force`: then a written-to group is sealed first if it can
-  // be. nullopt: none can go now.
+  // that is still being written. nullopt: none can go now; when only groups being written are left
+  // and the tier needs room, it seals one so that it can go soon.
   virtual std::optional<GroupId> Victim(HoldMillis now) = 0;
   // A group whose end is past, or nullopt. For expiry without pressure.
   virtual std::optional<GroupId> Expired(HoldMillis now) = 0;

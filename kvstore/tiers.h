@@ -36,9 +36,12 @@ struct FlashTierOptions {
   uint64_t payload_bytes_typical = 2ull << 20;  // for the capacity check at open
   BlockKey store_id;                            // in the superblock: directory identity
   bool bytes = true;                            // off: no medium; `io` may be null
+  uint64_t capacity_bytes = 0;                  // with bytes off; else the engine's
+  std::string path;                             // of the file, for messages
 };
 // Fails with kDataLoss on a corrupt superblock, kFailedPrecondition on a newer format version, each
-// naming the path given in `where`. `wake` is called from ring threads when something finished.
+// naming options.path. Writes the superblock, so it waits for the medium. `wake` is called from
+// ring threads when something finished.
 Result<std::unique_ptr<GroupedTier>> CreateFlashTier(std::unique_ptr<IoEngine> io, Clock& run_clock,
                                                      std::function<void()> wake,
                                                      FlashTierOptions options);
