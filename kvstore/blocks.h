@@ -7,7 +7,8 @@
 //
 // A chain key is the first 128 bits of SHA-256(tag, root, parent key, tokens, extras); the root is
 // that of SHA-256(tag, secret, every field of the key space with tag and length). External keys go
-// through the same function with the root. 216 ns a block of 64 tokens were measured.
+// through the same function with the root and nothing else. docs/format.md, "Identity", has every
+// byte.
 //
 // Threading: immutable. Memory: copies and slices share one allocation. Errors: kInvalidArgument
 // names the argument.
@@ -70,13 +71,18 @@ class Blocks {
  public:
   Blocks() noexcept = default;  // none
 
-  // Full blocks only: a rest of fewer than block_tokens is left out.
+  // Full blocks only: a rest of fewer than block_tokens is left out, with its extras. Extras come
+  // in any order; those of one block count in the order in which they stand.
+  // kInvalidArgument: a key space without block_tokens, an extra of a block that is not there, more
+  // than 2^31 blocks.
   static Result<Blocks> FromTokens(const KeySpace& space, std::span<const uint32_t> tokens,
                                    std::span<const BlockExtra> extras = {});
   static Result<Blocks> FromTokens(const Store& store, SpaceId space,
                                    std::span<const uint32_t> tokens,
                                    std::span<const BlockExtra> extras = {});
   // `packed` is n keys of space.key_bytes each.
+  // kInvalidArgument: a key space without key_bytes, lengths that do not fit it, a parent of keys
+  // that are not linked, more than 2^31 keys.
   static Result<Blocks> FromKeys(const KeySpace& space, std::span<const std::byte> packed,
                                  const Chain& chain = {});
   static Result<Blocks> FromKeys(const Store& store, SpaceId space,

@@ -46,7 +46,9 @@ struct Environment {
   std::function<void(LogLevel, std::string_view line)> log;
 };
 
-// The system's way to start a thread: all signals blocked, named, joined by the returned function.
+// The system's way to start a thread: all signals blocked, named (first 15 characters), joined by
+// the returned function, which is called exactly once. An empty one: the system has no thread for
+// us, and the body never runs.
 StartThread SystemThreads();
 
 }  // namespace holdfast

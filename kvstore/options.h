@@ -25,8 +25,8 @@ enum class PlacementRow : uint8_t {
 };
 
 struct HoldClass {
-  std::string name;         // "5m"; metrics label
-  Duration ttl{};           // at least 1 ms
+  std::string name;         // "5m"; metrics label, 1 to 64 bytes, each its own
+  Duration ttl{};           // 1 ms to 30 days, each its own
   double budget_share = 0;  // of the budget base that may be granted, 0..1
   PlacementRow flash = PlacementRow::kOnLeave;
   PlacementRow disk = PlacementRow::kNever;
@@ -36,21 +36,24 @@ struct StoreOptions {
   // Owned by one process (flock). Required when flash or disk is on and keeps bytes.
   std::string directory;
 
+  // Capacities; 0: the tier is off. hbm and ddr are rounded down to pages, flash and disk to 4,096.
   uint64_t hbm_bytes = 0;
-  // 0: no ddr tier; the arena then holds staging frames only.
+  // 0: no ddr tier; the arena then holds staging frames only. Else room for two frames of the
+  // longest payload; one above half a page takes whole pages.
   uint64_t ddr_bytes = 1ull << 30;
-  uint64_t flash_bytes = 0;
-  uint64_t disk_bytes = 0;
-  std::string flash_path;  // file or block device; empty: directory/flash
-  bool bytes = true;       // off: tiers that keep no bytes (replay --bytes none)
+  uint64_t flash_bytes = 0;  // at least four of segment_bytes_min
+  uint64_t disk_bytes = 0;   // at least disk_write_buffer_bytes, where it keeps bytes
+  std::string flash_path;    // file or block device; empty: directory/flash
+  bool bytes = true;         // off: tiers that keep no bytes (replay --bytes none)
 
   uint64_t payload_bytes_max = 64ull << 20;     // a put of a longer one is an invalid argument
   uint64_t payload_bytes_typical = 2ull << 20;  // sizes segments and the index
-  uint64_t index_entries_max = 0;               // 0: from the capacities and the typical payload
-  uint64_t page_bytes = 64ull << 20;            // of the arena
-  uint64_t segment_bytes = 256ull << 20;        // of flash; see FlashTierOptions
-  uint64_t segment_bytes_min = 16ull << 20;
+  uint64_t index_entries_max = 0;            // 0: 1.25 of the capacities over the typical payload
+  uint64_t page_bytes = 64ull << 20;         // of the arena: a power of two, 64 KiB to 1 GiB
+  uint64_t segment_bytes = 256ull << 20;     // of flash; see FlashTierOptions
+  uint64_t segment_bytes_min = 16ull << 20;  // at least two frames of the typical payload
 
+  // At most 4; CheckOptions sorts them by ttl.
   std::vector<HoldClass> hold_classes = {
       {"5m", std::chrono::minutes(5), 0.25, PlacementRow::kOnLeave, PlacementRow::kNever},
       {"1h", std::chrono::hours(1), 0.50, PlacementRow::kAtPut, PlacementRow::kOnLeave}};
@@ -67,7 +70,7 @@ struct StoreOptions {
   uint32_t staging_frames = 16;  // kept out of ddr's reach; at least 8
 
   // Written to flash and disk in a day, by choice rather than under a paid hold.
-  // 0: one flash capacity; UINT64_MAX: no budget.
+  // 0: one flash capacity, of disk where flash is off; UINT64_MAX: no budget.
   uint64_t write_bytes_per_day = 0;
   uint64_t spill_bytes_in_flight = 4ull << 20;  // and at most two frames
   Duration fetch_quiet =
@@ -87,7 +90,9 @@ struct StoreOptions {
   bool keep_secret = true;  // off: keys are the same in every store
 };
 
-// Fills in what is derived (0 fields) and checks the rest.
+// The options as the store runs them: capacities rounded, hold classes sorted, what is derived (0
+// fields) filled in. kInvalidArgument names every field that does not fit, its value, and what
+// would be right. The policy's name is not checked here.
 Result<StoreOptions> CheckOptions(StoreOptions options);
 
 }  // namespace holdfast

@@ -14,16 +14,18 @@
 
 namespace holdfast {
 
-// Counts by power of two of nanoseconds, four steps each: quantiles within 19 %.
+// Counts by power of two of nanoseconds, four equal steps each: quantiles within 13 %. Covers all
+// durations; negative ones count as 0. Thread-compatible.
 class LatencyHistogram {
  public:
   void Add(Duration took) noexcept;
   uint64_t count() const noexcept;
-  Duration Quantile(double q) const noexcept;  // 0 when empty
+  // Middle of the bucket that holds the q-th of the counts, at most max(); 0 when empty.
+  Duration Quantile(double q) const noexcept;
   Duration max() const noexcept { return Duration(max_ns_); }
   Duration sum() const noexcept { return Duration(sum_ns_); }
   const std::array<uint64_t, 256>& buckets() const noexcept { return buckets_; }
-  static Duration UpperBound(size_t bucket) noexcept;
+  static Duration UpperBound(size_t bucket) noexcept;  // the longest duration counted there
 
  private:
   std::array<uint64_t, 256> buckets_{};
@@ -98,7 +100,9 @@ struct StoreStats {
   LatencyHistogram lock_hold;  // CPU time of the holder, sampled
 };
 
-// Prometheus text format: holdfast_..._total and gauges in base units, labels tier and class only.
+// Prometheus text format (version 0.0.4): counters holdfast_..._total, gauges and histograms in
+// bytes and seconds, labels tier and class only, broken holds first. Tiers that are off are left
+// out.
 std::string OpenMetricsText(const StoreStats& stats);
 
 }  // namespace holdfast
