@@ -33,7 +33,7 @@ struct Completion {
   uint32_t block = 0;  // FetchOptions::each: which one
   uint32_t done = 0;   // blocks of it that ended as asked
   Duration took{};     // from submit, run clock
-  Lease views;         // of an arena fetch
+  Lease views{};       // of an arena fetch
 };
 
 class CompletionQueue {

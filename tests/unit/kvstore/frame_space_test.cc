@@ -174,7 +174,7 @@ class Model {
 
 class FrameSpacePropertyTest : public ::testing::TestWithParam<uint64_t> {
  protected:
-  static constexpr uint64_t kRange = 24 * kPage;
+  static constexpr uint64_t kRange = 80 * kPage;
 
   void Allocate(uint64_t bytes) {
     const uint64_t available = space_.Available(bytes);
@@ -226,7 +226,7 @@ TEST_P(FrameSpacePropertyTest, AgreesWithTheNaiveModel) {
   SCOPED_TRACE("seed " + std::to_string(GetParam()));
   const std::vector<uint64_t> sizes = {4 * kKiB,  8 * kKiB,  12 * kKiB,  20 * kKiB,
                                        36 * kKiB, 64 * kKiB, 100 * kKiB, 200 * kKiB};
-  for (int step = 0; step < 6000 && !HasFatalFailure(); ++step) {
+  for (int step = 0; step < 9000 && !HasFatalFailure(); ++step) {
     // Phases of growth and of shrinking, so that pages change hands.
     const uint64_t grow = (step / 500) % 3 == 2 ? 30 : 65;
     if (model_.frames().empty() || random_() % 100 < grow) {
