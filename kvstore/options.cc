@@ -224,7 +224,10 @@ void Derive(StoreOptions& o, Faults& faults) {
     o.write_bytes_per_day = o.flash_bytes != 0 ? o.flash_bytes : o.disk_bytes;
   }
   if (o.index_entries_max != 0) {
-    faults.Range<uint64_t>("index_entries_max", o.index_entries_max, 1, kIndexEntriesMax);
+    if (o.index_entries_max > kIndexEntriesMax) {
+      faults.AddText("index_entries_max", std::to_string(o.index_entries_max),
+                     "0 (derived) or at most 2^31");
+    }
     return;
   }
   const uint64_t bytes = o.hbm_bytes + o.ddr_bytes + o.flash_bytes + o.disk_bytes;

@@ -1,0 +1,86 @@
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "kvstore/environment.h"
+
+namespace holdfast {
+namespace {
+
+TEST(SystemThreadsTest, JoinWaitsForTheBody) {
+  int ran = 0;  // plain: join orders it
+  const auto join = SystemThreads()("hf-test", [&] { ran = 1; });
+  ASSERT_TRUE(join);
+  join();
+  EXPECT_EQ(ran, 1);
+}
+
+TEST(SystemThreadsTest, NamesAreSetAndCutToWhatTheKernelTakes) {
+  std::string name;
+  const auto read_name = [&] {
+    char text[64] = {};
+    EXPECT_EQ(pthread_getname_np(pthread_self(), text, sizeof(text)), 0);
+    name = text;
+  };
+  SystemThreads()("hf-driver", read_name)();
+  EXPECT_EQ(name, "hf-driver");
+  SystemThreads()("hf-a-name-longer-than-fifteen", read_name)();
+  EXPECT_EQ(name, "hf-a-name-longe");
+}
+
+TEST(SystemThreadsTest, SignalsAreBlockedThereAndAsBeforeHere) {
+  sigset_t mine;
+  sigemptyset(&mine);
+  sigaddset(&mine, SIGUSR1);
+  sigset_t before;
+  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &mine, &before), 0);
+  sigset_t there;
+  sigemptyset(&there);
+  SystemThreads()("hf-test", [&] { pthread_sigmask(SIG_SETMASK, nullptr, &there); })();
+  sigset_t after;
+  ASSERT_EQ(pthread_sigmask(SIG_SETMASK, &before, &after), 0);
+
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGCHLD, SIGPROF, SIGALRM, SIGHUP, SIGPIPE}) {
+    EXPECT_EQ(sigismember(&there, signal), 1) << signal;
+    EXPECT_EQ(sigismember(&after, signal), signal == SIGUSR1 ? 1 : 0) << signal;
+  }
+}
+
+// Starts threads until there are no more. Exits with 0 when that was an empty join.
+[[noreturn]] void ExhaustThreads() {
+  // The one limit on threads that holds for root, too: each takes 8 MiB of addresses.
+  const rlimit little{64 << 20, 64 << 20};
+  bool refused = false;
+  if (setrlimit(RLIMIT_AS, &little) == 0) {
+    std::atomic<bool> stop{false};
+    std::vector<std::function<void()>> joins;
+    while (!refused && joins.size() < 1'000) {
+      auto join = SystemThreads()("hf-test", [&] { stop.wait(false); });
+      refused = !join;
+      if (join) joins.push_back(std::move(join));
+    }
+    stop = true;
+    stop.notify_all();
+    for (const auto& join : joins) join();
+  }
+  std::_Exit(refused ? 0 : 1);
+}
+
+TEST(SystemThreadsTest, ARefusalIsAnEmptyJoin) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "SKIPPED: sanitizers need the address space that this test takes away";
+#else
+  EXPECT_EXIT(ExhaustThreads(), ::testing::ExitedWithCode(0), "");
+#endif
+}
+
+}  // namespace
+}  // namespace holdfast
