@@ -20,9 +20,17 @@ struct HbmTierOptions {
   uint64_t capacity_bytes = 0;  // multiple of page_bytes
   uint64_t page_bytes = 64ull << 20;
   bool verify = true;  // checksums of what comes up
-  bool bytes = true;   // off: keeps nothing, every operation succeeds
+  bool bytes = true;   // off: keeps nothing, every operation succeeds, headers stay as they are
+  // For a device whose copies end later: threads that verify (hf-worker-N), started at its first
+  // such copy. Null or 0: Poll verifies.
+  StartThread start_thread = {};
+  uint32_t workers = 2;
+  // Called when an operation has finished, from Submit, Poll or a worker. The end of a device's
+  // copies makes no call: poll while in_flight() > 0.
+  std::function<void()> wake = {};
 };
-// `device` and `run_clock` outlive the tier.
+// `device` and `run_clock` outlive the tier. Extents of reads are memory of the host; those of
+// writes may be the device's. kInvalidArgument: an option, by name; else the device's error.
 Result<std::unique_ptr<Tier>> CreateHbmTier(Device& device, Clock& run_clock,
                                             HbmTierOptions options);
 
@@ -38,6 +46,9 @@ struct FlashTierOptions {
   bool bytes = true;                            // off: no medium; `io` may be null
   uint64_t capacity_bytes = 0;                  // with bytes off; else the engine's
   std::string path;                             // of the file, for messages
+  // Called while Create or Recover waits for an engine without threads: lets its time pass. Empty:
+  // they block until the engine's threads are done.
+  std::function<void()> idle;
 };
 // Fails with kDataLoss on a corrupt superblock, kFailedPrecondition on a newer format version, each
 // naming options.path. Writes the superblock, so it waits for the medium. `wake` is called from
