@@ -88,21 +88,20 @@ class TestFrame {
   }
   std::span<const Extent> extents() const { return extents_; }
 
-  // Whether payload bytes [offset, offset + bytes) here are those of `seed`.
+  // Whether the first `bytes` here are the payload of `seed` from `offset`, a multiple of 8, on.
   bool Holds(uint64_t seed, uint64_t offset, uint64_t bytes) const {
-    for (uint64_t i = 0; i < bytes; ++i) {
-      if (payload_[i] != ByteAt(seed, offset + i)) return false;
+    for (uint64_t i = 0; i < bytes; i += 8) {
+      const uint64_t word = WordAt(seed, (offset + i) / 8);
+      if (std::memcmp(&payload_[i], &word, std::min<uint64_t>(8, bytes - i)) != 0) return false;
     }
     return true;
   }
 
  private:
-  static std::byte ByteAt(uint64_t seed, uint64_t at) {
-    return static_cast<std::byte>(Mix(seed * 0x10001 + at / 8) >> (at % 8 * 8));
-  }
+  static uint64_t WordAt(uint64_t seed, uint64_t at) { return Mix(seed * 0x10001 + at); }
   void Fill() {
     for (uint64_t i = 0; i < payload_bytes_; i += 8) {
-      const uint64_t word = Mix(seed_ * 0x10001 + i / 8);
+      const uint64_t word = WordAt(seed_, i / 8);
       std::memcpy(payload_.get() + i, &word, std::min<uint64_t>(8, payload_bytes_ - i));
     }
   }
