@@ -102,19 +102,19 @@ Fields SpaceFields(const SpaceSpec& spec, Bytes secret) {
 
 // The fixed part of a token block's string; the tokens and the extras follow.
 struct ChainHead {
-  char domain[kDomainBytes];
+  char domain[kDomainBytes] = {};
   RootKey root;
   BlockKey parent;
-  uint32_t tokens;
+  uint32_t tokens = 0;
 };
 constexpr size_t kChainHeadBytes = kDomainBytes + 2 * sizeof(BlockKey) + sizeof(uint32_t);
 static_assert(offsetof(ChainHead, tokens) + sizeof(uint32_t) == kChainHeadBytes);
 
 // The string of an external key up to the key itself.
 struct ExternalHead {
-  char domain[kDomainBytes];
+  char domain[kDomainBytes] = {};
   RootKey root;
-  uint32_t key_bytes;
+  uint32_t key_bytes = 0;
 };
 constexpr size_t kExternalHeadBytes = kDomainBytes + sizeof(RootKey) + sizeof(uint32_t);
 static_assert(offsetof(ExternalHead, key_bytes) + sizeof(uint32_t) == kExternalHeadBytes);
@@ -123,7 +123,7 @@ static_assert(offsetof(ExternalHead, key_bytes) + sizeof(uint32_t) == kExternalH
 class ExternalHasher {
  public:
   explicit ExternalHasher(const KeySpace& space) noexcept : key_bytes_(space.key_bytes) {
-    ExternalHead head{};
+    ExternalHead head;
     std::memcpy(head.domain, kExternalDomain, kDomainBytes);
     head.root = space.root;
     head.key_bytes = space.key_bytes;
@@ -191,7 +191,7 @@ Result<Blocks> Blocks::FromTokens(const KeySpace& space, std::span<const uint32_
   data->space = space;
   data->linked = true;
   data->keys.reserve(count);
-  ChainHead head{};
+  ChainHead head;
   std::memcpy(head.domain, kChainDomain, kDomainBytes);
   head.root = space.root;
   head.tokens = space.block_tokens;

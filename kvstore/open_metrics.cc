@@ -14,10 +14,10 @@ enum class Kind : uint8_t { kCounter, kGauge };
 
 template <typename Owner>
 struct Metric {
-  Kind kind;
+  Kind kind = Kind::kCounter;
   std::string_view name;  // after "holdfast_"; a counter without its "_total"
   std::string_view help;
-  uint64_t Owner::*value;
+  uint64_t Owner::*value = nullptr;
 };
 
 constexpr Metric<HoldStats> kHoldMetrics[] = {
