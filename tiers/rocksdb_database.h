@@ -1,0 +1,83 @@
+// RocksDatabase: one opened RocksDB directory, shared by the tier and the meta store. It knows the
+// directory's format, its families and its lock; what they mean is the business of its users.
+//
+// Threading: thread-safe. The observer is called from threads of RocksDB, never after Observe(null)
+// returned.
+// Memory: handles of families are the caller's, given back with DropFamily or CloseFamily before
+// the database goes. Errors: kFailedPrecondition: another process owns the directory, or a newer
+// version wrote it; kDataLoss: it is not readable as a database; kIoError: the system said no.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <rocksdb/db.h>
+#include <rocksdb/env.h>
+
+#include "kvstore/mutex.h"
+#include "kvstore/status.h"
+#include "tiers/disk_records.h"
+#include "tiers/rocksdb_file_system.h"
+
+namespace holdfast {
+
+class RocksObserver {
+ public:
+  virtual ~RocksObserver() = default;
+  // What the family holds up to this sequence number is on the medium.
+  virtual void OnFlushed(uint32_t family_id, uint64_t sequence) = 0;
+  virtual void OnFileDeleted(uint64_t number) = 0;
+  virtual void OnBackgroundError(int os_errno) = 0;
+};
+
+// A bucket's family: the handle is owned by whoever holds this.
+struct RocksFamily {
+  FamilyIdentity identity;
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
+};
+
+class RocksDatabase {
+ public:
+  static Result<std::shared_ptr<RocksDatabase>> Open(
+      const std::string& directory, uint64_t write_buffer_bytes,
+      const std::shared_ptr<rocksdb::FileSystem>& base);
+  ~RocksDatabase();
+  RocksDatabase(const RocksDatabase&) = delete;
+  RocksDatabase& operator=(const RocksDatabase&) = delete;
+
+  rocksdb::DB& db() noexcept { return *db_; }
+  rocksdb::ColumnFamilyHandle* meta() noexcept { return meta_; }
+  const RocksFileCounters& counters() const noexcept { return file_system_->counters(); }
+  void Observe(RocksObserver* observer);
+
+  std::vector<RocksFamily> TakeFamilies();  // found at open; once
+  Result<RocksFamily> CreateFamily(const FamilyIdentity& identity);
+  // Numbers of the files it leaves behind; each is deleted some time later.
+  std::vector<uint64_t> FilesOf(const RocksFamily& family, uint64_t* bytes);
+  Status DropFamily(const RocksFamily& family);  // on success its handle is gone
+  void CloseFamily(const RocksFamily& family);
+  bool FileExists(uint64_t number);
+
+ private:
+  class Listener;
+  RocksDatabase() = default;
+  Status OpenDb(const std::string& directory);
+  Status CheckFormat(bool created);
+
+  std::string directory_;
+  uint64_t write_buffer_bytes_ = 0;
+  std::shared_ptr<RocksFileSystem> file_system_;
+  std::shared_ptr<Listener> listener_;
+  std::unique_ptr<rocksdb::Env> env_;
+  std::unique_ptr<rocksdb::DB> db_;
+  rocksdb::ColumnFamilyHandle* default_ = nullptr;
+  rocksdb::ColumnFamilyHandle* meta_ = nullptr;
+  std::vector<RocksFamily> found_;
+};
+
+int ErrnoOf(const rocksdb::Status& status) noexcept;  // 0: ok
+Status FromRocks(const rocksdb::Status& status, const std::string& what);
+
+}  // namespace holdfast
