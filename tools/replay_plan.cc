@@ -1,0 +1,229 @@
+#include "tools/replay_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "eviction/policy.h"
+
+namespace holdfast::tools {
+namespace {
+
+constexpr size_t kHbm = 0, kDdr = 1, kFlash = 2, kDisk = 3;
+constexpr std::array<std::string_view, 4> kTierOptions = {"--hbm", "--ddr", "--flash", "--disk"};
+constexpr std::array<std::string_view, 4> kTierNames = {"hbm", "ddr", "flash", "disk"};
+constexpr uint32_t kExternalKeyBytes = 16;
+constexpr uint64_t kIndexEntriesMin = 1024;
+constexpr uint64_t kExternalKeyTag = 0x79616c7065722d66;  // "f-replay"
+
+// Bytes of memory that surely hold so many frames: whole pages, or runs of pages of large frames.
+uint64_t PagedBytes(uint64_t frames, uint64_t frame_bytes, uint64_t page_bytes) {
+  if (frame_bytes > page_bytes / 2) return frames * RoundUp(frame_bytes, page_bytes);
+  const uint64_t frames_per_page = page_bytes / frame_bytes;
+  return (frames + frames_per_page - 1) / frames_per_page * page_bytes;
+}
+
+Result<uint64_t> CapacityBytes(const ReplayOptions& options, size_t tier, uint64_t distinct,
+                               uint64_t page_bytes) {
+  const Size& size = options.capacity[tier];
+  if (size.kind == Size::Kind::kBytes) return size.value;
+  if (size.kind == Size::Kind::kUnlimited && options.bytes) {
+    return Status(StatusCode::kInvalidArgument, std::string(kTierOptions[tier]) +
+                                                    ": 'unlimited' needs --bytes none; with bytes "
+                                                    "give a size such as 8GiB");
+  }
+  const uint64_t frames = size.kind == Size::Kind::kUnlimited ? distinct : size.value;
+  const uint64_t frame_bytes = FrameBytes(options.payload_bytes);
+  if (frames > (1ull << 59) / frame_bytes) {
+    return BadValue(kTierOptions[tier], std::to_string(frames) + " blocks",
+                    "below 2^59 bytes at this --payload");
+  }
+  if (tier == kHbm || tier == kDdr) return PagedBytes(frames, frame_bytes, page_bytes);
+  return frames * frame_bytes;
+}
+
+// Pages of 64 MiB are for arenas of gigabytes. A page of at least 16 frames wastes little.
+uint64_t ChoosePageBytes(const ReplayOptions& options, uint64_t distinct, uint64_t page_bytes) {
+  const uint64_t frame_bytes = FrameBytes(options.payload_bytes);
+  uint64_t aim = page_bytes;
+  for (const size_t tier : {kHbm, kDdr}) {
+    const Size& size = options.capacity[tier];
+    uint64_t bytes = size.value;
+    if (size.kind == Size::Kind::kUnlimited) bytes = distinct * frame_bytes;
+    if (size.kind == Size::Kind::kBlocks) bytes = size.value * frame_bytes;
+    if (size.on()) aim = std::min(aim, std::bit_floor(bytes / 16));
+  }
+  constexpr uint64_t kPageBytesMin = 64ull << 10;
+  return std::clamp(std::max(aim, std::bit_ceil(16 * frame_bytes)), kPageBytesMin, page_bytes);
+}
+
+// The class that `hold` asks for, and those of the store.
+void PlanHolds(const HoldChoice& hold, ReplayPlan& plan) {
+  std::vector<HoldClass>& classes = plan.store.hold_classes;
+  const HoldClass five_minutes = classes[0];
+  const HoldClass one_hour = classes[1];
+  const auto planned = [](const HoldClass& hold_class) {
+    return PlannedHold{.name = hold_class.name, .hold = {.ttl = hold_class.ttl}};
+  };
+  const PlannedHold none = {.name = "none", .hold = {}};
+  switch (hold.kind) {
+    case HoldChoice::Kind::kNone:
+      plan.holds = {none};
+      break;
+    case HoldChoice::Kind::k5m:
+      plan.holds = {planned(five_minutes)};
+      break;
+    case HoldChoice::Kind::k1h:
+      plan.holds = {planned(one_hour)};
+      break;
+    case HoldChoice::Kind::kTtl: {
+      HoldClass own = hold.ttl <= five_minutes.ttl ? five_minutes : one_hour;
+      own.name = hold.text;
+      own.ttl = hold.ttl;
+      classes = {own};
+      plan.holds = {planned(own)};
+      break;
+    }
+    case HoldChoice::Kind::kMix:
+      plan.holds = {none, planned(five_minutes), planned(one_hour)};
+      break;
+  }
+}
+
+// What the tiers hold, and a quarter more for blocks on their way.
+uint64_t IndexEntries(const StoreOptions& store, uint64_t payload_bytes) {
+  const uint64_t bytes = store.hbm_bytes + store.ddr_bytes + store.flash_bytes + store.disk_bytes;
+  const uint64_t blocks = bytes / FrameBytes(payload_bytes);
+  return std::max(kIndexEntriesMin, blocks + blocks / 4);
+}
+
+// Nothing that the trace could want is refused.
+void LiftLimits(uint64_t distinct, StoreOptions& store) {
+  for (HoldClass& hold_class : store.hold_classes) hold_class.budget_share = 1;
+  store.hold_share_max = 1;
+  store.lease_share_max = 1;
+  store.index_entries_max = std::max(store.index_entries_max, distinct);
+}
+
+void PlaceAll(StoreOptions& store) {
+  store.unheld_flash = PlacementRow::kOnLeave;
+  store.unheld_disk = PlacementRow::kOnLeave;
+  for (HoldClass& hold_class : store.hold_classes) {
+    hold_class.flash = PlacementRow::kOnLeave;
+    hold_class.disk = PlacementRow::kOnLeave;
+  }
+}
+
+// Whether blocks of one of the holds asked for may come to flash or disk. A tier that is off is
+// skipped: the next lower one that is on takes its row.
+bool CanReceive(const ReplayPlan& plan, size_t tier) {
+  const StoreOptions& store = plan.store;
+  const bool memory_on = store.hbm_bytes > 0 || store.ddr_bytes > 0;
+  if (!memory_on && (tier == kFlash || store.flash_bytes == 0)) return true;  // takes what is put
+  const bool row_of_flash = tier == kFlash || store.flash_bytes == 0;
+  return std::any_of(plan.holds.begin(), plan.holds.end(), [&](const PlannedHold& planned) {
+    const auto found = std::find_if(store.hold_classes.begin(), store.hold_classes.end(),
+                                    [&](const HoldClass& c) { return c.ttl == planned.hold.ttl; });
+    const bool held = found != store.hold_classes.end();
+    const PlacementRow flash = held ? found->flash : store.unheld_flash;
+    const PlacementRow disk = held ? found->disk : store.unheld_disk;
+    return (row_of_flash ? flash : disk) != PlacementRow::kNever;
+  });
+}
+
+void AddNotes(const ReplayOptions& options, ReplayPlan& plan) {
+  for (const size_t tier : {kFlash, kDisk}) {
+    const uint64_t bytes = tier == kFlash ? plan.store.flash_bytes : plan.store.disk_bytes;
+    if (bytes == 0 || CanReceive(plan, tier)) continue;
+    plan.notes.push_back(std::string(kTierNames[tier]) + " can receive nothing under --hold " +
+                         options.hold.text + "; choose another hold, or --placement all");
+  }
+  if (!options.directory.empty() && !plan.needs_directory) {
+    plan.notes.emplace_back("--dir is not used: no tier here keeps bytes in files");
+  }
+}
+
+std::string SpaceName(const std::string& trace) {
+  std::filesystem::path name = std::filesystem::path(trace).filename();
+  if (name.extension() == ".gz") name = name.stem();
+  return name.string();
+}
+
+Status CheckPolicy(const std::string& policy) {
+  const std::span<const std::string_view> names = eviction::PolicyNames();
+  if (std::find(names.begin(), names.end(), policy) != names.end()) return {};
+  std::string known;
+  for (const std::string_view name : names) (known += known.empty() ? "" : ", ") += name;
+  return BadValue("--policy", policy, "a policy; there are: " + known);
+}
+
+}  // namespace
+
+Result<ReplayPlan> PlanReplay(const ReplayOptions& options, const Workload& workload) {
+  HF_RETURN_IF_ERROR(CheckPolicy(options.policy));
+  if (std::none_of(options.capacity.begin(), options.capacity.end(),
+                   [](const Size& size) { return size.on(); })) {
+    return Status(StatusCode::kInvalidArgument,
+                  "--hbm, --ddr, --flash, --disk: all 0; at least one tier is on");
+  }
+  if (options.payload_bytes == 0 || options.payload_bytes > kPayloadBytesMax) {
+    return BadValue("--payload", std::to_string(options.payload_bytes), "from 1 byte to 256MiB");
+  }
+  ReplayPlan plan;
+  StoreOptions& store = plan.store;
+  const std::array<uint64_t*, 4> capacities = {&store.hbm_bytes, &store.ddr_bytes,
+                                               &store.flash_bytes, &store.disk_bytes};
+  store.page_bytes = ChoosePageBytes(options, workload.distinct(), store.page_bytes);
+  bool unlimited = false;
+  for (size_t tier = 0; tier < capacities.size(); ++tier) {
+    HF_ASSIGN_OR_RETURN(*capacities[tier],
+                        CapacityBytes(options, tier, workload.distinct(), store.page_bytes));
+    unlimited |= options.capacity[tier].kind == Size::Kind::kUnlimited;
+  }
+  store.bytes = options.bytes;
+  store.payload_bytes_max = options.payload_bytes;
+  store.payload_bytes_typical = options.payload_bytes;
+  store.segment_bytes_min =
+      std::max(store.segment_bytes_min, kPageBytes + 2 * FrameBytes(options.payload_bytes));
+  store.segment_bytes = std::max(store.segment_bytes, store.segment_bytes_min);
+  store.disk_write_buffer_bytes =
+      std::min(store.disk_write_buffer_bytes,
+               std::max(store.disk_bytes / 4, 4 * FrameBytes(options.payload_bytes)));
+  store.policy = options.policy;
+  store.write_bytes_per_day = options.write_bytes_per_day;
+  store.io_engine = options.io_engine;
+  store.flash_buffered = options.buffered;
+  store.keep_secret = options.bytes;
+  store.index_entries_max = IndexEntries(store, options.payload_bytes);
+  PlanHolds(options.hold, plan);
+  if (unlimited) LiftLimits(workload.distinct(), store);
+  if (options.place_all) PlaceAll(store);
+  plan.space = {.model = "replay",
+                .layout = std::to_string(options.payload_bytes),
+                .block_tokens = options.block_tokens,
+                .key_bytes = kExternalKeyBytes,
+                .extra = {{"trace", SpaceName(options.trace)}}};
+  plan.needs_directory = options.bytes && (store.flash_bytes > 0 || store.disk_bytes > 0);
+  AddNotes(options, plan);
+  return plan;
+}
+
+size_t HoldOfRequest(size_t holds, uint64_t seed, uint64_t request) {
+  if (holds == 1) return 0;
+  uint64_t x = (seed ^ 0x9e3779b97f4a7c15u) + request * 0x9e3779b97f4a7c15u;  // splitmix64
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return (x ^ (x >> 31)) % holds;
+}
+
+void AppendExternalKey(uint64_t id, std::vector<std::byte>& packed) {
+  const std::array<uint64_t, 2> words = {id, kExternalKeyTag};
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(words));
+  packed.insert(packed.end(), bytes.begin(), bytes.end());
+}
+
+}  // namespace holdfast::tools
