@@ -54,8 +54,8 @@ uint64_t BestOfAll(const Trace& trace, uint64_t capacity) {
 
 // Ids 0 to 8 are the nodes of a tree; a prompt is a path from the root's child down.
 std::vector<uint64_t> RandomPrompt(std::mt19937& random) {
-  static const Trace kPaths = {{0, 1, 2, 3}, {0, 1, 4}, {5, 6}, {7}, {0, 8}};
-  std::vector<uint64_t> path = kPaths[random() % kPaths.size()];
+  static const Trace paths = {{0, 1, 2, 3}, {0, 1, 4}, {5, 6}, {7}, {0, 8}};
+  std::vector<uint64_t> path = paths[random() % paths.size()];
   path.resize(1 + random() % path.size());
   return path;
 }

@@ -16,14 +16,14 @@ bool IsJson(std::string_view text) {
 }
 
 const std::vector<std::string>& Documents() {
-  static const std::vector<std::string> kDocuments = {
+  static const std::vector<std::string> documents = {
       R"({"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47]})",
       R"({"a":{"b":[1,-2.5,true,false,null,"x\u00e9\n\\\"/"],"":{}},"c":[[],[[]]]})",
       R"([0,-0,1.25,123456789012345678901234567890,"",{"k":"v"}])",
       " \t\r\n[ 1 , 2 ] \n",
       R"("text")",
   };
-  return kDocuments;
+  return documents;
 }
 
 TEST(JsonCursor, AcceptsWhatIsJson) {
@@ -84,7 +84,7 @@ TEST(JsonCursor, AgreesWithAFullParserOnMutatedTexts) {
 TEST(JsonCursor, SkipStopsAtItsDepthLimitInsteadOfTheEndOfTheStack) {
   const std::string allowed(JsonCursor::kDepthMax, '[');
   EXPECT_TRUE(IsJson(allowed + std::string(JsonCursor::kDepthMax, ']')));
-  EXPECT_FALSE(IsJson(std::string(10'000'000, '[')));
+  EXPECT_FALSE(IsJson(std::string(1'000'000, '[')));
 }
 
 TEST(JsonCursor, IntegersEndAtTheLargestSignedOne) {
