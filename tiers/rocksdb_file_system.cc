@@ -13,6 +13,11 @@ using rocksdb::IOOptions;
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 
+IOStatus MayTryAgain(IOStatus status) {
+  if (status.IsIOError()) status.SetRetryable(true);
+  return status;
+}
+
 class WritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   WritableFile(std::unique_ptr<rocksdb::FSWritableFile> file,
@@ -38,13 +43,28 @@ class WritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
                             IODebugContext* debug) override {
     return Counted(data, target()->PositionedAppend(data, offset, options, info, debug));
   }
+  IOStatus Flush(const IOOptions& options, IODebugContext* debug) override {
+    return MayTryAgain(target()->Flush(options, debug));
+  }
+  IOStatus Sync(const IOOptions& options, IODebugContext* debug) override {
+    return MayTryAgain(target()->Sync(options, debug));
+  }
+  IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override {
+    return MayTryAgain(target()->Fsync(options, debug));
+  }
+  IOStatus Truncate(uint64_t bytes, const IOOptions& options, IODebugContext* debug) override {
+    return MayTryAgain(target()->Truncate(bytes, options, debug));
+  }
+  IOStatus Close(const IOOptions& options, IODebugContext* debug) override {
+    return MayTryAgain(target()->Close(options, debug));
+  }
 
  private:
   IOStatus Counted(const Slice& data, IOStatus status) {
     if (status.ok()) {
       counters_->written_bytes.fetch_add(data.size(), std::memory_order_relaxed);
     }
-    return status;
+    return MayTryAgain(std::move(status));
   }
   std::shared_ptr<RocksFileCounters> counters_;
 };
@@ -80,7 +100,7 @@ IOStatus RocksFileSystem::NewWritableFile(const std::string& name,
   std::unique_ptr<rocksdb::FSWritableFile> file;
   IOStatus status = target()->NewWritableFile(name, options, &file, debug);
   if (status.ok()) *out = std::make_unique<WritableFile>(std::move(file), counters_);
-  return status;
+  return MayTryAgain(std::move(status));
 }
 
 IOStatus RocksFileSystem::NewRandomAccessFile(const std::string& name,

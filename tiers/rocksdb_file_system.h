@@ -1,4 +1,4 @@
-// RocksFileSystem: RocksDB's file system with three differences. Files report an alignment of at
+// RocksFileSystem: RocksDB's file system with four differences. Files report an alignment of at
 // least 4,096 bytes: RocksDB would take the device's logical block (often 512), and direct writes
 // that do not fill blocks of the file system make ext4 serialise and zero them (0.09 against
 // 0.5 GB/s). Bytes that reach or leave the medium are counted. A refused LOCK is remembered,

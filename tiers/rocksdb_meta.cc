@@ -72,6 +72,7 @@ void RocksMeta::Run() {
       group.swap(queue_);
     }
     const Status status = Write(group);
+    status.IgnoreError("each batch is told");
     for (Queued& queued : group) {
       if (queued.done) queued.done(status);
     }

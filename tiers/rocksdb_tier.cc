@@ -94,13 +94,16 @@ size_t RocksTier::Poll(std::span<FrameOp*> out) {
 }
 
 Status RocksTier::Recover(HoldMillis now, const OnRecovered& on_copy) {
+  {
+    MutexLock lock(mutex_);
+    table_.Observe(now);
+  }
   for (const RocksFamily& family : database_->TakeFamilies()) {
     uint64_t bytes = 0;
     database_->FilesOf(family, &bytes);
     const GroupId group = family.identity.id;
     {
       MutexLock lock(mutex_);
-      table_.Observe(now);
       table_.Adopt(group, family.identity.line, bytes);
       families_[group].rocks = family;
       families_[group].id = family.handle->GetID();

@@ -247,6 +247,10 @@ FrameFault SimDiskTier::Unpack(const SimDiskMedium::Record& record, FrameOp& op)
 
 Status SimDiskTier::Recover(HoldMillis now, const OnRecovered& on_copy) {
   std::vector<GroupId> groups;
+  {
+    MutexLock lock(mutex_);
+    table_.Observe(now);
+  }
   for (const auto& [group, family] : medium_->families()) groups.push_back(group);
   BlockRecord found;
   for (const GroupId group : groups) {
@@ -257,7 +261,6 @@ Status SimDiskTier::Recover(HoldMillis now, const OnRecovered& on_copy) {
     }
     {
       MutexLock lock(mutex_);
-      table_.Observe(now);
       table_.Adopt(group, family.line, bytes);
       if (family.line.end <= now) {
         table_.Retire(group);
