@@ -1,3 +1,6 @@
+#include <memory>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "tests/testing/tier_contract.h"
@@ -6,8 +9,24 @@
 namespace holdfast::testing {
 namespace {
 
+class FlashUnderTest final : public TierUnderTest {
+ public:
+  FlashUnderTest(uint64_t capacity_bytes, FlashTierOptions options)
+      : flash_(capacity_bytes, std::move(options)) {}
+  Status Open() { return flash_.Open(); }
+
+  Tier& tier() override { return flash_.tier(); }
+  GroupedTier* grouped() override { return flash_.grouped(); }
+  void Wait() override { flash_.LetTimePass(); }
+  void Reopen() override { HF_CHECK(flash_.Open().ok()); }
+  Instant Now() override { return flash_.clock().Now(); }
+
+ private:
+  SimFlash flash_;
+};
+
 std::unique_ptr<TierUnderTest> Make(uint64_t capacity_bytes, uint64_t segment_bytes) {
-  auto flash = std::make_unique<SimFlash>(
+  auto flash = std::make_unique<FlashUnderTest>(
       capacity_bytes,
       FlashTierOptions{
           .segment_bytes = segment_bytes, .segment_bytes_min = segment_bytes, .segments_min = 4});
