@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "eviction/policy.h"
+#include "tests/testing/random_seed.h"
 #include "tests/unit/eviction/model_policy.h"
 
 namespace holdfast::eviction {
@@ -84,9 +85,7 @@ TEST_P(PolicyContract, HintsChangeNeitherPresenceNorPlace) {
 TEST_P(PolicyContract, ListsPartitionTheEntriesUnderRandomCalls) {
   constexpr EntryId kEntries = 24;
   constexpr ListId kLists = 3;
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(holdfast::testing::RandomSeed());
   const auto draw = [&random](uint32_t end) { return static_cast<uint32_t>(random() % end); };
   auto policy = Create(GetParam(), {.entries_max = kEntries, .lists = kLists});
   std::vector<ListId> expected(kEntries, kNoList);
@@ -140,9 +139,7 @@ class PolicyModel : public ::testing::TestWithParam<std::string> {};
 TEST_P(PolicyModel, OrderEqualsTheModelUnderRandomCalls) {
   constexpr EntryId kEntries = 60;
   constexpr ListId kLists = 4;
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(holdfast::testing::RandomSeed());
   const auto draw = [&random](uint32_t end) { return static_cast<uint32_t>(random() % end); };
   auto policy = Create(GetParam(), {.entries_max = kEntries, .lists = kLists});
   testing::ModelPolicy model(GetParam());

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/testing/random_seed.h"
+
 namespace holdfast::eviction {
 namespace {
 
@@ -113,9 +115,7 @@ TEST(OptHits, MayRefuseToStoreWhatIsNeededLater) {
 }
 
 TEST(OptHits, EqualsTheBestOfAllChoicesForSingleBlocks) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(testing::RandomSeed());
   for (int round = 0; round < 60; ++round) {
     Trace trace(12);
     for (auto& ids : trace) ids = {random() % 6};
@@ -124,9 +124,7 @@ TEST(OptHits, EqualsTheBestOfAllChoicesForSingleBlocks) {
 }
 
 TEST(OptHits, EqualsTheBestOfAllChoicesForPromptsAndNoPolicyPassesIt) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(testing::RandomSeed());
   for (int round = 0; round < 40; ++round) {
     Trace trace(9);
     for (auto& ids : trace) ids = RandomPrompt(random);

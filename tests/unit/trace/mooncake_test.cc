@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include "tests/testing/random_seed.h"
 #include "tests/unit/trace/temp_file.h"
 
 namespace holdfast {
@@ -277,9 +278,7 @@ bool IsGoodRow(const std::string& row) {
 }
 
 TEST(Mooncake, MutatedRowsAreAcceptedExactlyWhenAFullParserFindsThemGood) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(testing::RandomSeed());
   constexpr std::string_view kCharacters = "{}[],:\"0123456789-.e t";
   int accepted = 0;
   for (int round = 0; round < 4000; ++round) {
@@ -308,9 +307,7 @@ TEST(Mooncake, MutatedRowsAreAcceptedExactlyWhenAFullParserFindsThemGood) {
 }
 
 TEST(Mooncake, RandomBytesNeverEndTheProcess) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937 random(testing::RandomSeed());
   for (int round = 0; round < 500; ++round) {
     std::string content = round % 2 == 0 ? std::string(kGoodRow) : Gzipped(kGoodRow);
     for (auto edits = 1 + random() % 8; edits > 0; --edits) {
