@@ -13,7 +13,7 @@
 
 #include "kvstore/status.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): not ours
 class App;
 }
 

@@ -22,6 +22,8 @@ class DataDirectory {
   static Result<DataDirectory> Fresh();
 
   DataDirectory() = default;  // none
+  DataDirectory(const DataDirectory&) = delete;
+  DataDirectory& operator=(const DataDirectory&) = delete;
   DataDirectory(DataDirectory&& other) noexcept { *this = std::move(other); }
   DataDirectory& operator=(DataDirectory&& other) noexcept;
   ~DataDirectory() { Remove(); }

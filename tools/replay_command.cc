@@ -128,7 +128,7 @@ Result<uint64_t> ParseWriteBudget(const std::string& text) {
   constexpr std::string_view kForm = "off or a size a day, such as 100GiB/day";
   if (text == "off") return UINT64_MAX;
   if (!text.ends_with(kPerDay)) return BadValue("--write-budget", text, kForm);
-  const Result<uint64_t> bytes =
+  Result<uint64_t> bytes =
       ParseBytes("--write-budget", std::string_view(text).substr(0, text.size() - kPerDay.size()));
   if (!bytes.has_value() || *bytes == 0) return BadValue("--write-budget", text, kForm);
   return bytes;

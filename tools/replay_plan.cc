@@ -17,11 +17,15 @@ constexpr size_t kHbm = 0, kDdr = 1, kFlash = 2, kDisk = 3;
 constexpr std::array<std::string_view, 4> kTierOptions = {"--hbm", "--ddr", "--flash", "--disk"};
 constexpr std::array<std::string_view, 4> kTierNames = {"hbm", "ddr", "flash", "disk"};
 constexpr uint32_t kExternalKeyBytes = 16;
+constexpr uint64_t kBlocksMax = 1ull << 31;
 constexpr uint64_t kIndexEntriesMin = 1024;
 constexpr uint64_t kExternalKeyTag = 0x79616c7065722d66;  // "f-replay"
 
-// Bytes of memory that surely hold so many frames: whole pages, or runs of pages of large frames.
-uint64_t PagedBytes(uint64_t frames, uint64_t frame_bytes, uint64_t page_bytes) {
+// Bytes of memory that hold so many frames: whole pages, or runs of pages of large frames. Without
+// bytes there are no pages, and the capacity is exact.
+uint64_t PagedBytes(const ReplayOptions& options, uint64_t frames, uint64_t page_bytes) {
+  const uint64_t frame_bytes = FrameBytes(options.payload_bytes);
+  if (!options.bytes) return RoundUp(frames * frame_bytes, page_bytes);
   if (frame_bytes > page_bytes / 2) return frames * RoundUp(frame_bytes, page_bytes);
   const uint64_t frames_per_page = page_bytes / frame_bytes;
   return (frames + frames_per_page - 1) / frames_per_page * page_bytes;
@@ -37,27 +41,25 @@ Result<uint64_t> CapacityBytes(const ReplayOptions& options, size_t tier, uint64
                                                     "give a size such as 8GiB");
   }
   const uint64_t frames = size.kind == Size::Kind::kUnlimited ? distinct : size.value;
-  const uint64_t frame_bytes = FrameBytes(options.payload_bytes);
-  if (frames > (1ull << 59) / frame_bytes) {
-    return BadValue(kTierOptions[tier], std::to_string(frames) + " blocks",
-                    "below 2^59 bytes at this --payload");
+  if (frames > kBlocksMax) {
+    return BadValue(kTierOptions[tier], std::to_string(frames) + " blocks", "at most 2^31 blocks");
   }
-  if (tier == kHbm || tier == kDdr) return PagedBytes(frames, frame_bytes, page_bytes);
-  return frames * frame_bytes;
+  if (tier == kHbm || tier == kDdr) return PagedBytes(options, frames, page_bytes);
+  return frames * FrameBytes(options.payload_bytes);
 }
 
-// Pages of 64 MiB are for arenas of gigabytes. A page of at least 16 frames wastes little.
-uint64_t ChoosePageBytes(const ReplayOptions& options, uint64_t distinct, uint64_t page_bytes) {
+// Pages of 64 MiB are for arenas of gigabytes; one of at least 16 frames wastes little. Without
+// bytes a page only rounds capacities.
+uint64_t ChoosePageBytes(const ReplayOptions& options, uint64_t page_bytes) {
+  constexpr uint64_t kPageBytesMin = 64ull << 10;
   const uint64_t frame_bytes = FrameBytes(options.payload_bytes);
+  if (!options.bytes) return std::clamp(std::bit_floor(frame_bytes), kPageBytesMin, page_bytes);
   uint64_t aim = page_bytes;
   for (const size_t tier : {kHbm, kDdr}) {
     const Size& size = options.capacity[tier];
-    uint64_t bytes = size.value;
-    if (size.kind == Size::Kind::kUnlimited) bytes = distinct * frame_bytes;
-    if (size.kind == Size::Kind::kBlocks) bytes = size.value * frame_bytes;
+    const uint64_t bytes = size.value * (size.kind == Size::Kind::kBlocks ? frame_bytes : 1);
     if (size.on()) aim = std::min(aim, std::bit_floor(bytes / 16));
   }
-  constexpr uint64_t kPageBytesMin = 64ull << 10;
   return std::clamp(std::max(aim, std::bit_ceil(16 * frame_bytes)), kPageBytesMin, page_bytes);
 }
 
@@ -177,7 +179,7 @@ Result<ReplayPlan> PlanReplay(const ReplayOptions& options, const Workload& work
   StoreOptions& store = plan.store;
   const std::array<uint64_t*, 4> capacities = {&store.hbm_bytes, &store.ddr_bytes,
                                                &store.flash_bytes, &store.disk_bytes};
-  store.page_bytes = ChoosePageBytes(options, workload.distinct(), store.page_bytes);
+  store.page_bytes = ChoosePageBytes(options, store.page_bytes);
   bool unlimited = false;
   for (size_t tier = 0; tier < capacities.size(); ++tier) {
     HF_ASSIGN_OR_RETURN(*capacities[tier],

@@ -221,7 +221,7 @@ ReplayReport MakeReport(const ReplayOptions& options, const Workload& workload,
 }
 
 std::string WrongByteLine(const WrongByte& wrong) {
-  std::array<char, 33> key;
+  std::array<char, 33> key{};
   std::snprintf(key.data(), key.size(), "%016llx%016llx",
                 static_cast<unsigned long long>(wrong.key.hi),
                 static_cast<unsigned long long>(wrong.key.lo));

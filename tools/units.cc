@@ -119,7 +119,7 @@ Result<double> ParseFactor(std::string_view option, std::string_view text) {
 }
 
 std::string FormatDecimal(double value, int digits) {
-  std::array<char, 64> text;
+  std::array<char, 64> text{};
   const int length = std::snprintf(text.data(), text.size(), "%.*f", digits, value);
   return std::string(text.data(), std::clamp<size_t>(length, 0, text.size() - 1));
 }

@@ -85,8 +85,12 @@ TEST(ReplayPlan, UnlimitedWithBytesIsRefused) {
 TEST(ReplayPlan, BlocksAreFramesOfThePayload) {
   ReplayOptions options;
   options.bytes = false;
-  options.capacity = {Size{}, Size{}, Size{.kind = Size::Kind::kBlocks, .value = 8000}, Size{}};
-  EXPECT_EQ(Plan(options).store.flash_bytes, 8000 * kFrame);
+  options.capacity = {Size{}, Size{.kind = Size::Kind::kBlocks, .value = 2000},
+                      Size{.kind = Size::Kind::kBlocks, .value = 8000}, Size{}};
+  const Result<StoreOptions> checked = CheckOptions(Plan(options).store);
+  ASSERT_TRUE(checked.has_value()) << checked.error().message();
+  EXPECT_EQ(checked->ddr_bytes / kFrame, 2000u);
+  EXPECT_EQ(checked->flash_bytes / kFrame, 8000u);
 }
 
 TEST(ReplayPlan, AnOwnDurationIsPlacedLikeTheNextLongerClass) {
