@@ -35,4 +35,7 @@ class Clock {
   static Clock& System() noexcept;
 };
 
+// CPU time that the calling thread has used, in nanoseconds. For measurements.
+int64_t ThreadCpuNanos() noexcept;
+
 }  // namespace holdfast

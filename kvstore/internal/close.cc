@@ -1,0 +1,142 @@
+// Drain and close.
+#include <algorithm>
+
+#include <unistd.h>
+
+#include "kvstore/internal/core.h"
+#include "kvstore/internal/leases.h"
+
+namespace holdfast::internal {
+namespace {
+
+constexpr Duration kCloseBound = std::chrono::seconds(2);
+
+}  // namespace
+
+Status Core::Drain(Instant until) {
+  HF_RETURN_IF_ERROR(CheckAlive());
+  struct Dirty {
+    HoldMillis deadline;
+    EntryId id;
+  };
+  size_t left = 0;
+  for (bool first = true;; first = false) {
+    std::vector<Dirty> dirty;
+    for (EntryId begin = 0;; begin += kBlocksPerLock) {
+      Section section(*this);
+      const HoldMillis now = HoldNow();
+      const EntryId end = std::min<EntryId>(begin + kBlocksPerLock, ledger_.index.ids_end());
+      for (EntryId id = begin; id < end; ++id) {
+        const Entry& e = ledger_.index[id];
+        if (!e.in_use || e.hold_class == 0 || e.deadline <= now) continue;
+        // The exact deadline, not the one of the last step that was persisted.
+        if (first && persistent_) ledger_.moved_deadlines.push_back(id);
+        if (e.charged_class == 0 || e.live_below(kDdr) || e.nearest() < 0) continue;
+        if (e.nearest() > kDdr) continue;  // a rewrite of it is under way
+        dirty.push_back({e.deadline, id});
+      }
+      if (end == ledger_.index.ids_end()) break;
+    }
+    left = dirty.size();
+    if (left == 0 || run_clock_->Now() >= until ||
+        (tiers_[kFlash] == nullptr && tiers_[kDisk] == nullptr)) {
+      break;
+    }
+    std::sort(dirty.begin(), dirty.end(),
+              [](const Dirty& a, const Dirty& b) { return a.deadline > b.deadline; });
+    {
+      Section section(*this);
+      draining_.clear();
+      for (const Dirty& d : dirty) draining_.push_back(d.id);
+      step_wanted_ = outbox_.ring = true;
+    }
+    const Status moved = WaitFor(
+        [&] {
+          MutexLock lock(mutex_);
+          return draining_.empty() && paced_[kFlash].moves + paced_[kDisk].moves == 0;
+        },
+        until, "drain");
+    if (!moved.ok()) continue;  // counts what is left, then ends
+  }
+  if (left > 0) {
+    Section section(*this);
+    draining_.clear();
+    return {StatusCode::kDeadlineExceeded,
+            "drain: " + std::to_string(left) + " blocks under a granted hold were not written"};
+  }
+  {
+    Section section(*this);
+    for (int t : {int{kFlash}, int{kDisk}}) {
+      if (tiers_[t] != nullptr) ledger_.grouped(t)->RequestFlush();
+    }
+    outbox_.ring = true;
+  }
+  return WaitFor(
+      [&] {
+        MutexLock lock(mutex_);
+        uint64_t undurable = meta_waiting_ + ledger_.moved_deadlines.size();
+        for (int t : {int{kFlash}, int{kDisk}}) {
+          if (tiers_[t] != nullptr) undurable += tiers_[t]->usage().undurable_bytes;
+        }
+        return undurable == 0;
+      },
+      until, "drain: flush");
+}
+
+Status Core::Close(Instant until) {
+  if (Forked()) return CheckAlive();
+  if (closed_.exchange(true)) return {};
+  {
+    Section section(*this);
+    fenced_.clear();
+    parked_.clear();
+    starved_.clear();
+    std::vector<OperationPtr> all;
+    for (const auto& [id, op] : operations_) all.push_back(op);
+    for (const OperationPtr& op : all) {
+      if (op->kind == Operation::Kind::kMeta) continue;
+      op->parked = false;
+      CutFrom(op, 0, Item::kCancelled);
+      CompleteIfOver(op);
+    }
+    outbox_.ring = true;
+  }
+  const Instant bound = std::min(until, run_clock_->Now() + kCloseBound);
+  const bool runs = !environment_.driver_thread || join_driver_;
+  Status quiet;
+  if (runs) {
+    const auto over = [&] {
+      MutexLock lock(mutex_);
+      return operations_.empty() && transfers_ == 0 && meta_waiting_ == 0;
+    };
+    quiet = WaitFor(over, bound, "close");
+  }
+  stop_.store(true, std::memory_order_release);
+  if (join_driver_) {
+    waiter_->Ring();
+    join_driver_();
+    join_driver_ = nullptr;
+  }
+  jobs_.Stop();
+  // What a device has begun ends with the device; its memory is the store's until then.
+  for (;;) {
+    {
+      MutexLock lock(mutex_);
+      if (transfers_ == 0) break;
+    }
+    if (!PollTiers() && !jobs_.RunOne())
+      waiter_->Wait(run_clock_->Now() + std::chrono::milliseconds(1));
+  }
+  while (jobs_.RunOne()) {
+  }
+  PollTiers();
+  MetaDone();
+  for (auto& tier : tiers_) tier.reset();
+  meta_.reset();
+  MetaDone();
+  if (lock_fd_ >= 0) close(lock_fd_);
+  lock_fd_ = -1;
+  return quiet;
+}
+
+}  // namespace holdfast::internal
