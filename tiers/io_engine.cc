@@ -16,7 +16,7 @@ constexpr uint32_t kThreadsMax = 64;
 constexpr uint32_t kDepthMax = 4096;
 
 Status CheckOptions(const IoEngineOptions& o) {
-  const auto invalid = [](std::string what) {
+  const auto invalid = [](const std::string& what) {
     return Status(StatusCode::kInvalidArgument, "IoEngineOptions: " + what);
   };
   if (o.path.empty()) return invalid("path is empty");

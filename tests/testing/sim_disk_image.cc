@@ -11,7 +11,7 @@ namespace {
 void CopyTorn(std::span<const std::byte> source, std::byte* target, std::mt19937_64& random) {
   for (uint64_t at = 0; at < source.size(); at += SimDiskImage::kSectorBytes) {
     const uint64_t bytes = std::min<uint64_t>(SimDiskImage::kSectorBytes, source.size() - at);
-    if (random() % 2 == 0) std::copy_n(source.begin() + at, bytes, target + at);
+    if (random() % 2 == 0) std::copy_n(source.data() + at, bytes, target + at);
   }
 }
 
@@ -19,12 +19,12 @@ void CopyTorn(std::span<const std::byte> source, std::byte* target, std::mt19937
 
 void SimDiskImage::Read(uint64_t offset_bytes, std::span<std::byte> target) const {
   HF_CHECK(offset_bytes + target.size() <= visible_.size());
-  std::copy_n(visible_.begin() + offset_bytes, target.size(), target.begin());
+  std::copy_n(visible_.data() + offset_bytes, target.size(), target.data());
 }
 
 void SimDiskImage::Write(uint64_t offset_bytes, std::span<const std::byte> source) {
   HF_CHECK(offset_bytes + source.size() <= visible_.size());
-  std::copy(source.begin(), source.end(), visible_.begin() + offset_bytes);
+  std::copy(source.begin(), source.end(), visible_.data() + offset_bytes);
   unsynced_.push_back({++writes_, offset_bytes, {source.begin(), source.end()}});
 }
 
@@ -39,7 +39,7 @@ void SimDiskImage::WriteTorn(uint64_t offset_bytes, std::span<const std::byte> s
 void SimDiskImage::Sync(uint64_t writes) {
   for (const UnsyncedWrite& write : unsynced_) {
     if (write.number > writes) break;
-    std::copy(write.bytes.begin(), write.bytes.end(), durable_.begin() + write.offset_bytes);
+    std::copy(write.bytes.begin(), write.bytes.end(), durable_.data() + write.offset_bytes);
   }
   FailSync(writes);
 }
