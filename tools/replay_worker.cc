@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include "tools/payload.h"
+#include "bench/payload.h"
 
 namespace holdfast::tools {
 namespace {

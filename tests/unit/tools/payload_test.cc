@@ -1,4 +1,4 @@
-#include "tools/payload.h"
+#include "bench/payload.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
-// The bytes that a replay stores: a function of key and offset, so that any byte that comes back
-// can be checked without keeping what was put.
+// The bytes that replays and measurements store: a function of key and offset, so that any byte
+// that comes back can be checked without keeping what was put.
 //
 // The word at index i is a fold of a + i * b, with a and odd b from the key: two offsets of one
 // block never hold the same word, and two blocks hold the same word at one offset with chance
@@ -14,7 +14,7 @@
 
 #include "kvstore/types.h"
 
-namespace holdfast::tools {
+namespace holdfast {
 
 void FillPayload(const BlockKey& key, std::span<std::byte> payload);
 
@@ -25,4 +25,4 @@ uint64_t CountWrongBytes(const BlockKey& key, std::span<const std::byte> payload
 // Breaks one byte of each page, so that a payload left there by an earlier fetch cannot pass.
 void SpoilPayload(std::span<std::byte> payload);
 
-}  // namespace holdfast::tools
+}  // namespace holdfast

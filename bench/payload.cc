@@ -1,9 +1,9 @@
-#include "tools/payload.h"
+#include "bench/payload.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace holdfast::tools {
+namespace holdfast {
 namespace {
 
 constexpr size_t kWordBytes = sizeof(uint64_t);
@@ -90,4 +90,4 @@ void SpoilPayload(std::span<std::byte> payload) {
   }
 }
 
-}  // namespace holdfast::tools
+}  // namespace holdfast
