@@ -9,7 +9,8 @@
 // Memory: the request, its pieces and the bytes belong to the engine until `done`, which comes
 // exactly once for each Submit, cancelled or failed or not.
 // Errors: request.error holds an errno, 0 for success. A short transfer is continued inside; one
-// that cannot be continued ends as EIO (read past the end: ENODATA). Never a partial success.
+// that cannot be continued ends as EIO. Never a partial success. Refused before the device sees
+// it: EINVAL misaligned, too many pieces, or a write past capacity_bytes(); ENODATA a read past it.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +57,8 @@ struct IoEngineOptions {
   std::string path;  // a file is created and preallocated; a block device is taken as it is
   uint64_t capacity_bytes = 0;  // multiple of 4096; an existing longer file keeps its length
   IoEngineKind kind = IoEngineKind::kAuto;  // auto: uring, and pread when probing says no
-  uint32_t threads = 2;                     // rings, or pread threads per 8 of depth
-  uint32_t depth = 64;                      // in flight on the device in all
+  uint32_t threads = 2;                     // 1 to 64 rings, or pread threads per 8 of depth
+  uint32_t depth = 64;                      // in flight on the device in all; threads to 4096
   bool buffered = false;  // named mode without O_DIRECT; otherwise a refusal is an error
   std::function<std::function<void()>(std::string name, std::function<void()> body)> start_thread;
   // environment.h: starts `body`, returns its join
