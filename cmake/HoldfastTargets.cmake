@@ -56,7 +56,7 @@ function(holdfast_add_test name)
   if(HOLDFAST_SANITIZE STREQUAL "thread")
     # RocksDB is not instrumented; the file says what of it is left out.
     set_property(TEST ${name} PROPERTY ENVIRONMENT
-      "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp second_deadlock_stack=1")
+      "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.supp second_deadlock_stack=1 ignore_noninstrumented_modules=1")
   endif()
 endfunction()
 
