@@ -36,13 +36,13 @@ int main() {
   const SpaceId space = *(*store)->OpenSpace({.model = "llama-3.1-8b", .block_tokens = 64});
 
   // The pages of the inference server, one after the other.
-  constexpr size_t kSlotBytes = 2 << 20;
+  constexpr uint64_t kSlotBytes = 2ull << 20;
   std::vector<std::byte> cache(4 * kSlotBytes);
   const Stripe stripe{
       .region = *(*store)->AddRegion(cache), .stride = kSlotBytes, .bytes = kSlotBytes};
   const LayoutId layout = *(*store)->AddLayout({&stripe, 1});
   const int64_t pages[] = {0, 1, 2, 3};
-  const std::vector<uint32_t> prompt(4 * 64, 7);
+  const std::vector<uint32_t> prompt(256, 7);  // four blocks
 
   const size_t cold = Serve(**store, space, prompt, layout, pages);
   const size_t warm = Serve(**store, space, prompt, layout, pages);

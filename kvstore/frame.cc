@@ -50,7 +50,7 @@ class PayloadReader {
       used_ += bytes;
       return true;
     }
-    Xxh3State state;
+    Xxh3State state;  // NOLINT(cppcoreguidelines-pro-type-member-init): reset() fills it
     xxh3_.reset(&state);
     while (bytes > 0) {
       SkipEmpty();

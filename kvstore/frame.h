@@ -27,33 +27,33 @@ inline constexpr uint64_t kFrameMagic = 0x31454d4152464648;  // "HFFRAME1"
 inline constexpr uint32_t kFrameVersion = 1;
 
 struct FrameFixed {  // 3,840 bytes
-  uint64_t magic;
-  uint32_t version;
-  uint32_t granule_bytes_log2;
+  uint64_t magic = 0;
+  uint32_t version = 0;
+  uint32_t granule_bytes_log2 = 0;
   BlockKey key;
   RootKey root;
-  BlockKey parent;          // zero: none
-  uint32_t index;           // in its chain
-  uint32_t external_bytes;  // 0: key from tokens
-  uint64_t payload_bytes;
+  BlockKey parent;              // zero: none
+  uint32_t index = 0;           // in its chain
+  uint32_t external_bytes = 0;  // 0: key from tokens
+  uint64_t payload_bytes = 0;
   std::byte external[kExternalKeyBytesMax];
   std::byte reserved[352];  // zero
   uint64_t granule[kGranulesMax];
   std::byte reserved2[2312];  // zero
-  uint64_t checksum;          // XXH3-64 of all before it
+  uint64_t checksum = 0;      // XXH3-64 of all before it
 };
 static_assert(sizeof(FrameFixed) == 3840);
 
-struct FramePlacement {  // 256 bytes
-  uint64_t epoch;        // of the segment or bucket
-  uint64_t slot;         // in it
-  uint64_t write_id;     // unique per store and directory, growing; the highest of a key wins
-  int64_t deadline_ms;   // HoldMillis; kNoDeadline: none
-  uint64_t hold_ttl_ms;  // of the block's class; 0: none
-  uint32_t granted;      // 1: the hold was granted when this copy was written
-  uint32_t touches;      // uses so far, saturating
+struct FramePlacement {      // 256 bytes
+  uint64_t epoch = 0;        // of the segment or bucket
+  uint64_t slot = 0;         // in it
+  uint64_t write_id = 0;     // unique per store and directory, growing; the highest of a key wins
+  int64_t deadline_ms = 0;   // HoldMillis; kNoDeadline: none
+  uint64_t hold_ttl_ms = 0;  // of the block's class; 0: none
+  uint32_t granted = 0;      // 1: the hold was granted when this copy was written
+  uint32_t touches = 0;      // uses so far, saturating
   std::byte reserved[200];
-  uint64_t checksum;  // XXH3-64 of all before it, seeded with the fixed part's checksum
+  uint64_t checksum = 0;  // XXH3-64 of all before it, seeded with the fixed part's checksum
 };
 static_assert(sizeof(FramePlacement) == 256);
 

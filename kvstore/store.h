@@ -92,6 +92,8 @@ class Store {
   //   kept
   static Result<std::unique_ptr<Store>> Open(StoreOptions options, Environment environment = {});
   ~Store();  // Close, with its bound
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
 
   // Writes what is dirty under granted holds, longest deadline first, then flushes.
   // kDeadlineExceeded says how many blocks were left.

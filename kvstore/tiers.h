@@ -55,7 +55,7 @@ struct FlashTierOptions {
 // ring threads when something finished.
 Result<std::unique_ptr<GroupedTier>> CreateFlashTier(std::unique_ptr<IoEngine> io, Clock& run_clock,
                                                      std::function<void()> wake,
-                                                     FlashTierOptions options);
+                                                     const FlashTierOptions& options);
 
 struct DiskTierOptions {
   std::string directory;        // RocksDB's own

@@ -6,6 +6,7 @@
 
 #include "kvstore/xxh3.h"
 
+// NOLINTBEGIN(misc-definitions-in-headers): one table for each file that includes this
 namespace holdfast::internal {
 namespace {
 
@@ -53,3 +54,4 @@ void EndCopies() { _mm_sfence(); }
 const Xxh3 HF_XXH3_TABLE = {Hash, Reset, Update, Digest, CopyAndUpdate, EndCopies};
 
 }  // namespace holdfast::internal
+// NOLINTEND(misc-definitions-in-headers)

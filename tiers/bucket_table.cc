@@ -10,10 +10,11 @@ namespace holdfast {
 namespace {
 
 constexpr int64_t kMinute = 60'000;
-constexpr int64_t kWidths[] = {kMinute, 5 * kMinute, 60 * kMinute, 24 * 60 * kMinute,
-                               24 * 60 * kMinute};
+constexpr int64_t kHour = 60 * kMinute;
+constexpr int64_t kDay = 24 * kHour;
+constexpr int64_t kWidths[] = {kMinute, 5 * kMinute, kHour, kDay, kDay};
 constexpr uint64_t kBucketsOfCapacity = 16;
-constexpr HoldMillis kFarthest = kNoDeadline - 2 * 24 * 60 * kMinute;  // no overflow by rounding
+constexpr HoldMillis kFarthest = kNoDeadline - 2 * kDay;  // no overflow by rounding
 
 HoldMillis RoundUpTo(HoldMillis value, int64_t multiple) noexcept {
   return value <= 0 ? 0 : (value + multiple - 1) / multiple * multiple;
@@ -79,12 +80,10 @@ Bucket* BucketTable::OpenBucket(const BucketLine& line) {
   for (auto& [id, bucket] : buckets_) {
     if (bucket.line != line || bucket.state > Bucket::State::kOpen) continue;
     const bool open = bucket.state == Bucket::State::kOpen;
-    if (target != nullptr && !Full(*target)) {
-      spare = true;
-    } else if (open) {
+    if (open && (target == nullptr || Full(*target))) {
       target = &bucket;
     } else {
-      spare = true;  // being created
+      spare = true;  // being created, or the one after the target
     }
   }
   const bool half_full = target == nullptr || target->total_bytes >= bucket_bytes_max_ / 2;

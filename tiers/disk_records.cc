@@ -15,17 +15,18 @@ struct RawBlockRecord {
   RootKey root;
   BlockKey key;
   BlockKey parent;
-  uint64_t write_id;
-  int64_t deadline_ms;
-  uint64_t hold_ttl_ms;
-  uint32_t payload_bytes;
-  uint32_t index;
-  uint32_t touches;
-  uint8_t granted;
-  uint8_t external_bytes;
-  uint8_t version;
-  uint8_t reserved;
-  uint64_t checksum;  // XXH3-64 of all before it, then of the external key; seeded with the place
+  uint64_t write_id = 0;
+  int64_t deadline_ms = 0;
+  uint64_t hold_ttl_ms = 0;
+  uint32_t payload_bytes = 0;
+  uint32_t index = 0;
+  uint32_t touches = 0;
+  uint8_t granted = 0;
+  uint8_t external_bytes = 0;
+  uint8_t version = 0;
+  uint8_t reserved = 0;
+  uint64_t checksum =
+      0;  // XXH3-64 of all before it, then of the external key; seeded with the place
 };
 static_assert(sizeof(RawBlockRecord) == kBlockRecordBytes);
 constexpr uint8_t kBlockRecordVersion = 1;
@@ -97,7 +98,7 @@ std::optional<std::string_view> Unsealed(std::string_view key, std::string_view 
 
 template <typename T>
 std::optional<T> Read(std::string_view& content) {
-  T value;
+  T value{};
   if (content.size() < sizeof value) return std::nullopt;
   std::memcpy(&value, content.data(), sizeof value);
   content.remove_prefix(sizeof value);

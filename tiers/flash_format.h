@@ -28,14 +28,14 @@ inline constexpr uint64_t kSegmentsOffset = kSuperblockCopies * kPageBytes;
 inline constexpr uint64_t kSlotsOffset = 2 * kPageBytes;  // in a segment: header and shape before
 
 struct FlashSuperblock {  // one page, twice
-  uint64_t magic;
-  uint32_t version;
-  uint32_t reserved0;
-  uint64_t segment_bytes;
+  uint64_t magic = 0;
+  uint32_t version = 0;
+  uint32_t reserved0 = 0;
+  uint64_t segment_bytes = 0;
   BlockKey store_id;
-  uint64_t opens;  // times opened; the high half of every epoch given since
+  uint64_t opens = 0;  // times opened; the high half of every epoch given since
   std::byte reserved[4040];
-  uint64_t checksum;  // XXH3-64 of all before it
+  uint64_t checksum = 0;  // XXH3-64 of all before it
 };
 static_assert(sizeof(FlashSuperblock) == kPageBytes);
 
@@ -68,14 +68,14 @@ struct SummaryEntry {
   BlockKey key;
   RootKey root;
   BlockKey parent;
-  uint64_t payload_bytes;  // 0: the slot holds no copy
-  uint64_t write_id;
-  int64_t deadline_ms;
-  uint64_t hold_ttl_ms;
-  uint32_t index;
-  uint32_t granted;
-  uint32_t touches;
-  uint32_t external_bytes;
+  uint64_t payload_bytes = 0;  // 0: the slot holds no copy
+  uint64_t write_id = 0;
+  int64_t deadline_ms = 0;
+  uint64_t hold_ttl_ms = 0;
+  uint32_t index = 0;
+  uint32_t granted = 0;
+  uint32_t touches = 0;
+  uint32_t external_bytes = 0;
   std::byte external[kExternalKeyBytesMax];
 };
 static_assert(sizeof(SummaryEntry) == 160);

@@ -288,7 +288,7 @@ namespace holdfast {
 
 Result<std::unique_ptr<GroupedTier>> CreateFlashTier(std::unique_ptr<IoEngine> io, Clock& run_clock,
                                                      std::function<void()> wake,
-                                                     FlashTierOptions options) {
+                                                     const FlashTierOptions& options) {
   using internal::FlashLog;
   internal::FlashSegmentsOptions segments{.open_max = std::max(options.open_segments_max, 1u),
                                           .bytes = options.bytes};
