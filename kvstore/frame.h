@@ -36,11 +36,11 @@ struct FrameFixed {  // 3,840 bytes
   uint32_t index = 0;           // in its chain
   uint32_t external_bytes = 0;  // 0: key from tokens
   uint64_t payload_bytes = 0;
-  std::byte external[kExternalKeyBytesMax];
-  std::byte reserved[352];  // zero
-  uint64_t granule[kGranulesMax];
-  std::byte reserved2[2312];  // zero
-  uint64_t checksum = 0;      // XXH3-64 of all before it
+  std::byte external[kExternalKeyBytesMax]{};
+  std::byte reserved[352]{};  // zero
+  uint64_t granule[kGranulesMax]{};
+  std::byte reserved2[2312]{};  // zero
+  uint64_t checksum = 0;        // XXH3-64 of all before it
 };
 static_assert(sizeof(FrameFixed) == 3840);
 
@@ -52,14 +52,14 @@ struct FramePlacement {      // 256 bytes
   uint64_t hold_ttl_ms = 0;  // of the block's class; 0: none
   uint32_t granted = 0;      // 1: the hold was granted when this copy was written
   uint32_t touches = 0;      // uses so far, saturating
-  std::byte reserved[200];
+  std::byte reserved[200]{};
   uint64_t checksum = 0;  // XXH3-64 of all before it, seeded with the fixed part's checksum
 };
 static_assert(sizeof(FramePlacement) == 256);
 
 struct FrameHeader {
-  FrameFixed fixed;
-  FramePlacement placement;
+  FrameFixed fixed{};
+  FramePlacement placement{};
 };
 static_assert(sizeof(FrameHeader) == kPageBytes);
 

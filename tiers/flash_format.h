@@ -34,32 +34,32 @@ struct FlashSuperblock {  // one page, twice
   uint64_t segment_bytes = 0;
   BlockKey store_id;
   uint64_t opens = 0;  // times opened; the high half of every epoch given since
-  std::byte reserved[4040];
+  std::byte reserved[4040]{};
   uint64_t checksum = 0;  // XXH3-64 of all before it
 };
 static_assert(sizeof(FlashSuperblock) == kPageBytes);
 
 // Written and flushed before a segment's new life: from then on nothing of its old life counts.
 struct SegmentHeader {  // first page
-  uint64_t magic;
-  uint64_t epoch;
-  uint64_t segment;
-  std::byte reserved[4064];
-  uint64_t checksum;
+  uint64_t magic = 0;
+  uint64_t epoch = 0;
+  uint64_t segment = 0;
+  std::byte reserved[4064]{};
+  uint64_t checksum = 0;
 };
 static_assert(sizeof(SegmentHeader) == kPageBytes);
 
 // Written with the first frame, whose size and class are not known before.
 struct SegmentShape {  // second page
-  uint64_t magic;
-  uint64_t epoch;
-  uint64_t segment;
-  uint64_t stride_bytes;
-  HoldMillis created_ms;
-  uint32_t hold_class;
-  uint32_t reserved0;
-  std::byte reserved[4040];
-  uint64_t checksum;
+  uint64_t magic = 0;
+  uint64_t epoch = 0;
+  uint64_t segment = 0;
+  uint64_t stride_bytes = 0;
+  HoldMillis created_ms = 0;
+  uint32_t hold_class = 0;
+  uint32_t reserved0 = 0;
+  std::byte reserved[4040]{};
+  uint64_t checksum = 0;
 };
 static_assert(sizeof(SegmentShape) == kPageBytes);
 
@@ -76,18 +76,18 @@ struct SummaryEntry {
   uint32_t granted = 0;
   uint32_t touches = 0;
   uint32_t external_bytes = 0;
-  std::byte external[kExternalKeyBytesMax];
+  std::byte external[kExternalKeyBytesMax]{};
 };
 static_assert(sizeof(SummaryEntry) == 160);
 
 struct SummaryHeader {
-  uint64_t magic;
-  uint64_t epoch;
-  uint64_t segment;
-  uint32_t slots;
-  uint32_t reserved0;
-  std::byte reserved[24];
-  uint64_t checksum;  // of all before it, seeded with that of the entries
+  uint64_t magic = 0;
+  uint64_t epoch = 0;
+  uint64_t segment = 0;
+  uint32_t slots = 0;
+  uint32_t reserved0 = 0;
+  std::byte reserved[24]{};
+  uint64_t checksum = 0;  // of all before it, seeded with that of the entries
 };
 static_assert(sizeof(SummaryHeader) == 64);
 

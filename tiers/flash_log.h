@@ -25,7 +25,7 @@ namespace holdfast::internal {
 class FlashLog final : public GroupedTier {
  public:
   FlashLog(std::unique_ptr<IoEngine> io, Clock& clock, std::function<void()> wake,
-           const FlashTierOptions& options, const FlashSegmentsOptions& segments);
+           FlashTierOptions options, const FlashSegmentsOptions& segments);
   ~FlashLog() override;
   FlashLog(const FlashLog&) = delete;
   FlashLog& operator=(const FlashLog&) = delete;
