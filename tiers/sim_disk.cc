@@ -123,7 +123,7 @@ class SimDiskTier final : public GroupedTier {
   void Run(FrameOp& op) HF_REQUIRES(mutex_);
   void Write(FrameOp& op) HF_REQUIRES(mutex_);
   void Read(FrameOp& op) HF_REQUIRES(mutex_);
-  FrameFault Unpack(const SimDiskMedium::Record& record, FrameOp& op);
+  FrameFault Unpack(const SimDiskMedium::Record& record, FrameOp& op) HF_REQUIRES(mutex_);
 
   Clock& clock_;
   const SimDiskOptions options_;
