@@ -95,19 +95,11 @@ void CheckPayloads(const StoreOptions& o, Faults& faults) {
 
 void RoundCapacities(StoreOptions& o) {
   o.hbm_bytes = RoundDown(o.hbm_bytes, o.page_bytes);
-  o.ddr_bytes = RoundDown(o.ddr_bytes, o.page_bytes);
+  o.ddr_bytes = RoundDown(o.ddr_bytes, kPageBytes);
   o.flash_bytes = RoundDown(o.flash_bytes, kPageBytes);
   o.disk_bytes = RoundDown(o.disk_bytes, kPageBytes);
   o.segment_bytes = RoundDown(o.segment_bytes, kPageBytes);
   o.segment_bytes_min = RoundDown(o.segment_bytes_min, kPageBytes);
-}
-
-// Arena bytes that two frames of the longest payload take: a frame above half a page has a run of
-// adjacent pages for itself.
-uint64_t TwoFramesBytes(const StoreOptions& o) {
-  const uint64_t frame_bytes = FrameBytes(o.payload_bytes_max);
-  if (frame_bytes <= o.page_bytes / 2) return o.page_bytes;
-  return 2 * RoundUp(frame_bytes, o.page_bytes);
 }
 
 // Payloads and pages are right here, so that nothing below divides by zero or overflows.
@@ -125,11 +117,11 @@ void CheckCapacities(const StoreOptions& asked, const StoreOptions& o, Faults& f
   if (asked.hbm_bytes != 0 && o.hbm_bytes == 0) {
     faults.Add("hbm_bytes", asked.hbm_bytes, "0 (off) or at least a page, " + Text(o.page_bytes));
   }
-  const uint64_t two_frames = TwoFramesBytes(o);
+  const uint64_t two_frames = 2 * FrameBytes(o.payload_bytes_max);
   if (asked.ddr_bytes != 0 && o.ddr_bytes < two_frames) {
     faults.Add("ddr_bytes", asked.ddr_bytes,
                "0 (off) or at least " + Text(two_frames) +
-                   ", the pages of two frames of payload_bytes_max, " + Text(o.payload_bytes_max));
+                   ", two frames of payload_bytes_max, " + Text(o.payload_bytes_max));
   }
   if (o.bytes && (asked.flash_bytes != 0 || asked.disk_bytes != 0) && o.directory.empty()) {
     faults.AddText("directory", "empty", "required when flash or disk is on and keeps bytes");

@@ -36,10 +36,10 @@ struct StoreOptions {
   // Owned by one process (flock). Required when flash or disk is on and keeps bytes.
   std::string directory;
 
-  // Capacities; 0: the tier is off. hbm and ddr are rounded down to pages, flash and disk to 4,096.
+  // Capacities of frames; 0: the tier is off. hbm is rounded down to pages, the others to 4,096.
   uint64_t hbm_bytes = 0;
-  // 0: no ddr tier; the arena then holds staging frames only. Else room for two frames of the
-  // longest payload; one above half a page takes whole pages.
+  // 0: no ddr tier; the arena then holds staging frames only. Else at least two frames of the
+  // longest payload. The arena reserves more: what pages waste, and the staging frames.
   uint64_t ddr_bytes = 1ull << 30;
   uint64_t flash_bytes = 0;  // at least four of segment_bytes_min
   uint64_t disk_bytes = 0;   // at least disk_write_buffer_bytes, where it keeps bytes

@@ -21,16 +21,6 @@ constexpr uint64_t kBlocksMax = 1ull << 31;
 constexpr uint64_t kIndexEntriesMin = 1024;
 constexpr uint64_t kExternalKeyTag = 0x79616c7065722d66;  // "f-replay"
 
-// Bytes of memory that hold so many frames: whole pages, or runs of pages of large frames. Without
-// bytes there are no pages, and the capacity is exact.
-uint64_t PagedBytes(const ReplayOptions& options, uint64_t frames, uint64_t page_bytes) {
-  const uint64_t frame_bytes = FrameBytes(options.payload_bytes);
-  if (!options.bytes) return RoundUp(frames * frame_bytes, page_bytes);
-  if (frame_bytes > page_bytes / 2) return frames * RoundUp(frame_bytes, page_bytes);
-  const uint64_t frames_per_page = page_bytes / frame_bytes;
-  return (frames + frames_per_page - 1) / frames_per_page * page_bytes;
-}
-
 Result<uint64_t> CapacityBytes(const ReplayOptions& options, size_t tier, uint64_t distinct,
                                uint64_t page_bytes) {
   const Size& size = options.capacity[tier];
@@ -44,16 +34,18 @@ Result<uint64_t> CapacityBytes(const ReplayOptions& options, size_t tier, uint64
   if (frames > kBlocksMax) {
     return BadValue(kTierOptions[tier], std::to_string(frames) + " blocks", "at most 2^31 blocks");
   }
-  if (tier == kHbm || tier == kDdr) return PagedBytes(options, frames, page_bytes);
+  if (tier == kHbm) {  // whole pages of frames
+    const uint64_t per_page = std::max<uint64_t>(page_bytes / FrameBytes(options.payload_bytes), 1);
+    return (frames + per_page - 1) / per_page * page_bytes;
+  }
   return frames * FrameBytes(options.payload_bytes);
 }
 
-// Pages of 64 MiB are for arenas of gigabytes; one of at least 16 frames wastes little. Without
-// bytes a page only rounds capacities.
+// Pages of 64 MiB are for arenas of gigabytes; one of at least 16 frames wastes little.
 uint64_t ChoosePageBytes(const ReplayOptions& options, uint64_t page_bytes) {
   constexpr uint64_t kPageBytesMin = 64ull << 10;
   const uint64_t frame_bytes = FrameBytes(options.payload_bytes);
-  if (!options.bytes) return std::clamp(std::bit_floor(frame_bytes), kPageBytesMin, page_bytes);
+  if (!options.bytes) return page_bytes;
   uint64_t aim = page_bytes;
   for (const size_t tier : {kHbm, kDdr}) {
     const Size& size = options.capacity[tier];

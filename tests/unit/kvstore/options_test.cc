@@ -96,30 +96,9 @@ const Rule kCapacityRules[] = {
     {"HbmBelowAPage", [](O& o) { o.hbm_bytes = 64 * kMiB - 1; },
      "hbm_bytes: 67108863; 0 (off) or at least a page, 64 MiB",
      [](O& o) { o.hbm_bytes = 64 * kMiB; }},
-    {"DdrWithoutTwoLongFrames", [](O& o) { o.ddr_bytes = 255 * kMiB; },
-     "ddr_bytes: 255 MiB; 0 (off) or at least 256 MiB, the pages of two frames of "
-     "payload_bytes_max, 64 MiB",
-     [](O& o) { o.ddr_bytes = 256 * kMiB; }},
-    {"DdrWithoutTwoHalfPageFrames",
-     [](O& o) {
-       o.payload_bytes_max = 32 * kMiB;
-       o.ddr_bytes = 64 * kMiB;
-     },
-     "ddr_bytes: 64 MiB; 0 (off) or at least 128 MiB",
-     [](O& o) {
-       o.payload_bytes_max = 32 * kMiB - 4096;
-       o.ddr_bytes = 64 * kMiB;
-     }},
-    {"DdrBelowAPage",
-     [](O& o) {
-       o.payload_bytes_max = 4 * kMiB;
-       o.ddr_bytes = 1;
-     },
-     "ddr_bytes: 1; 0 (off) or at least 64 MiB",
-     [](O& o) {
-       o.payload_bytes_max = 4 * kMiB;
-       o.ddr_bytes = 64 * kMiB;
-     }},
+    {"DdrWithoutTwoLongFrames", [](O& o) { o.ddr_bytes = 128 * kMiB; },
+     "ddr_bytes: 128 MiB; 0 (off) or at least 134225920, two frames of payload_bytes_max, 64 MiB",
+     [](O& o) { o.ddr_bytes = 128 * kMiB + 2 * 4096; }},
     {"DdrAboveAll", [](O& o) { o.ddr_bytes = (1ull << 60) + 1; },
      "ddr_bytes: 1152921504606846977; 0 to",
      [](O& o) {
@@ -310,7 +289,7 @@ TEST(OptionsTest, DefaultsNeedNothing) { EXPECT_TRUE(CheckOptions({}).has_value(
 TEST(OptionsTest, CapacitiesAreRoundedDown) {
   StoreOptions o = Everything();
   o.hbm_bytes += 64 * kMiB - 1;
-  o.ddr_bytes += 64 * kMiB - 1;
+  o.ddr_bytes += 4095;
   o.flash_bytes += 4095;
   o.disk_bytes += 4095;
   o.segment_bytes += 4095;
