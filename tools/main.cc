@@ -1,16 +1,19 @@
 // holdfast: the command. Each subcommand is a file of its own and registers itself here.
 #include <CLI/CLI.hpp>
 
+#include "tools/bench_command.h"
 #include "tools/command_line.h"
 #include "tools/replay_command.h"
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Holdfast: a tiered KV-cache store. This command replays cache-hit traces through it.",
+      "Holdfast: a tiered KV-cache store. This command replays cache-hit traces through it\nand "
+      "measures its tiers.",
       "holdfast");
   app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION);
   app.footer("Help for a command: holdfast replay --help");
   holdfast::tools::CommandRun run;
   holdfast::tools::AddReplayCommand(app, &run);
+  holdfast::tools::AddBenchCommand(app, &run);
   return holdfast::tools::RunCommandLine(app, argc, argv, run);
 }
