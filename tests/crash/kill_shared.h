@@ -1,0 +1,36 @@
+// What the program that gets killed and the test that kills it agree on: a page of memory that
+// both map, and the arguments.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace holdfast::testing {
+
+enum class KillPhase : uint64_t { kStarting, kVerifying, kWorking, kOver };
+
+// In a file, so that it outlives the program.
+struct KillShared {
+  std::atomic<uint64_t> phase{0};
+  std::atomic<uint64_t> puts_in_flight{0};
+  std::atomic<uint64_t> undurable_bytes{0};
+  std::atomic<uint64_t> broken{0};         // granted blocks lost, as the store counts them
+  std::atomic<uint64_t> broken_logged{0};  // of them, told to the expectation
+  // Of one program, at its verification.
+  std::atomic<uint64_t> served{0};
+  std::atomic<uint64_t> required{0};
+  std::atomic<uint64_t> corrupt{0};  // found bad, and so not served
+  std::atomic<uint64_t> uring{0};
+  std::atomic<uint64_t> verbs{0};
+
+  // Before each program; `broken` is the next program's to see.
+  void Restart() noexcept {
+    for (auto* counter : {&phase, &puts_in_flight, &undurable_bytes, &served, &required, &corrupt,
+                          &uring, &verbs}) {
+      *counter = 0;
+    }
+  }
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+}  // namespace holdfast::testing
