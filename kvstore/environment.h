@@ -31,6 +31,9 @@ struct Environment {
   // thread of the caller; verbs that wait run Step until they are done. For simulation and replay
   // without bytes.
   bool driver_thread = true;
+  // Without a driver thread: called where a verb would wait, instead of waiting; lets time pass to
+  // `until` of the run clock at the latest. For clocks that do not run by themselves. Null: waits.
+  std::function<void(Instant until)> idle;
 
   uint64_t random_seed = 0;  // of choices that need no secrecy; 0: from the system
 

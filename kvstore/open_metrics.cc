@@ -98,6 +98,8 @@ constexpr Metric<StoreStats> kStoreMetrics[] = {
     {Kind::kGauge, "views", "Views and reserved frames.", &StoreStats::views},
     {Kind::kGauge, "views_old", "Views and reserved frames older than 30 s.",
      &StoreStats::views_old},
+    {Kind::kGauge, "staging_bytes", "Frames outside ddr that operations and views hold.",
+     &StoreStats::staging_bytes},
     {Kind::kGauge, "operations_in_flight", "Operations not yet complete.",
      &StoreStats::operations_in_flight},
     {Kind::kGauge, "meta_undurable", "Records queued for the meta store.",

@@ -124,8 +124,7 @@ Status Core::Close(Instant until) {
       MutexLock lock(mutex_);
       if (transfers_ == 0) break;
     }
-    if (!PollTiers() && !jobs_.RunOne())
-      waiter_->Wait(run_clock_->Now() + std::chrono::milliseconds(1));
+    if (!PollTiers() && !jobs_.RunOne()) Idle(Instant::max());
   }
   while (jobs_.RunOne()) {
   }

@@ -115,8 +115,12 @@ class Core : public std::enable_shared_from_this<Core> {
     bool expired = false;  // its end is past: nobody asked for room
     GroupId group = 0;
     std::vector<LiveCopy> copies;
-    size_t next = 0;           // of copies, not looked at yet
-    std::deque<EntryId> keep;  // to be written elsewhere first
+    size_t next = 0;  // of copies, not looked at yet
+    struct Kept {
+      EntryId id;
+      int to;
+    };
+    std::deque<Kept> keep;  // to be written elsewhere first
     uint64_t rewritten_bytes = 0;
     uint64_t rewrite_bytes_max = 0;
     uint32_t moves = 0;  // running
@@ -143,10 +147,11 @@ class Core : public std::enable_shared_from_this<Core> {
   Status Register(const OperationPtr& op) HF_EXCLUDES(mutex_);
   void Final(const OperationPtr& op, size_t i, Item item) HF_REQUIRES(mutex_);
   void CutFrom(const OperationPtr& op, size_t i, Item item) HF_REQUIRES(mutex_);
+  void CutDone(const OperationPtr& op) HF_REQUIRES(mutex_);
   void CompleteIfOver(const OperationPtr& op) HF_REQUIRES(mutex_);
   void Complete(const OperationPtr& op) HF_REQUIRES(mutex_);
-  bool FenceDone(const OperationPtr& op, const Fence& fence);
-  void RunFenced() HF_EXCLUDES(mutex_);
+  void RunBehindFence(const OperationPtr& op) HF_EXCLUDES(mutex_);
+  bool RunFenced() HF_EXCLUDES(mutex_);
   bool RunTimers(Instant now) HF_EXCLUDES(mutex_);
 
   // ---- look (look.cc)
@@ -210,6 +215,7 @@ class Core : public std::enable_shared_from_this<Core> {
   FrameAt MakeDdrFrame(uint64_t frame_bytes) HF_REQUIRES(mutex_);
   bool MakeRoom(int tier, uint64_t frame_bytes) HF_REQUIRES(mutex_);
   void TakePage(uint64_t frame_bytes) HF_REQUIRES(mutex_);
+  void MoveSoon(EntryId id) HF_REQUIRES(mutex_);  // somebody waits for its room
   bool MakeIndexRoom() HF_REQUIRES(mutex_);
   std::optional<Place> AllocateIn(int tier, const Shape& shape) HF_REQUIRES(mutex_);
   bool MayMove(int tier, uint64_t bytes) HF_REQUIRES(mutex_);
@@ -225,7 +231,7 @@ class Core : public std::enable_shared_from_this<Core> {
   bool RunReclaims(HoldMillis now) HF_EXCLUDES(mutex_);
   bool BeginReclaim(int tier, HoldMillis now) HF_REQUIRES(mutex_);
   bool SortCopies(int tier, HoldMillis now) HF_REQUIRES(mutex_);
-  bool KeepCopy(int tier, EntryId id, const Reclaim& r, HoldMillis now) HF_REQUIRES(mutex_);
+  int KeepIn(int tier, EntryId id, const Reclaim& r, HoldMillis now) HF_REQUIRES(mutex_);
   bool MoveKept(int tier, HoldMillis now) HF_REQUIRES(mutex_);
 
   // ---- driver (driver.cc)
@@ -238,6 +244,7 @@ class Core : public std::enable_shared_from_this<Core> {
   bool MetaDone() HF_EXCLUDES(mutex_);
   bool StepTiers(Instant now, HoldMillis hold_now) HF_EXCLUDES(mutex_);
   void RunInline() HF_EXCLUDES(mutex_);  // without a driver thread: until nothing is left to do
+  void Idle(Instant until) HF_EXCLUDES(mutex_);
   Status WaitFor(const std::function<bool()>& over, Instant until, std::string_view what)
       HF_EXCLUDES(mutex_);
   void SubmitMeta(MetaBatch batch, const OperationPtr& op) HF_EXCLUDES(mutex_);
@@ -278,6 +285,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::function<void()> join_driver_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> closed_{false};
+  std::atomic<bool> tier_woke_{false};  // it may have prepared room
   std::atomic<uint64_t> next_op_{1};
 
   Mutex mutex_;

@@ -25,6 +25,7 @@ StoreStats Core::Stats() {
     const TierUsage usage = tiers_[t]->usage();
     tier.engine = tiers_[t]->engine();
     tier.capacity_bytes = tiers_[t]->limits().capacity_bytes;
+    tier.used_bytes = usage.used_bytes;
     tier.available = tier_failing_[t] == 0;
     tier.read_bytes = usage.read_bytes;
     tier.written_bytes = usage.written_bytes;
@@ -38,6 +39,7 @@ StoreStats Core::Stats() {
   s.evictions_refused = ledger_.evictions_refused;
   s.spills_refused = ledger_.spills_refused;
   s.views = views_;
+  s.staging_bytes = frames_.staging_used();
   s.operations_in_flight = operations_.size();
   s.meta_undurable = meta_waiting_ + ledger_.moved_deadlines.size();
   return s;

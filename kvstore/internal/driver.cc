@@ -28,10 +28,10 @@ bool Core::Step() {
   const HoldMillis hold_now = HoldNow();
   bool did = PollTiers();
   did = MetaDone() || did;
+  did = RunFenced() || did;
   if (!environment_.driver_thread) {
     while (jobs_.RunOne()) did = true;
   }
-  RunFenced();
   did = RunTimers(now) || did;
   did = EndLeases(now) || did;
   did = RunExpiry(hold_now) || did;
@@ -77,6 +77,10 @@ Instant Core::NextWake() {
 
 bool Core::PollTiers() {
   bool did = false;
+  if (tier_woke_.exchange(false, std::memory_order_acq_rel)) {
+    Section section(*this);
+    room_changed_ = true;
+  }
   for (int t = 0; t < kTiers; ++t) {
     if (tiers_[t] == nullptr) continue;
     std::array<FrameOp*, 64> done;
@@ -125,6 +129,8 @@ bool Core::StepTiers(Instant now, HoldMillis hold_now) {
     if (tiers_[t] == nullptr) continue;
     Section section(*this);
     const uint64_t before = tiers_[t]->usage().groups_free;
+    // Puts without ddr wait for room that a tier prepares or gives back at its own time.
+    room_changed_ = room_changed_ || ledger_.grouped(t)->NextStep() <= now;
     ledger_.grouped(t)->Step(now, hold_now);
     const TierUsage usage = tiers_[t]->usage();
     did = did || usage.groups_free != before;

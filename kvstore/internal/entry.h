@@ -45,7 +45,7 @@ struct Entry {
   uint8_t putting : 1 = 0;        // its first copy is arriving
   uint8_t released : 1 = 0;       // keeps its deadline, has no class any more
   uint8_t in_use : 1 = 0;         // this id belongs to a block
-  uint8_t spilled : 1 = 0;        // is counted as clean at ddr's cold end
+  uint8_t urgent : 1 = 0;         // queued to move because somebody waits for its room
   uint8_t touches = 0;            // requests that used it, saturating
 
   CopyState copy(int tier) const noexcept {
@@ -78,6 +78,10 @@ struct Entry {
     return false;
   }
   uint64_t frame_bytes() const noexcept { return FrameBytes(payload_bytes); }
+  // Of a copy in a tier: device memory holds no headers.
+  uint64_t bytes_in(int tier) const noexcept {
+    return tier == kHbm ? frame_bytes() - kPageBytes : frame_bytes();
+  }
 };
 static_assert(sizeof(Entry) == 64);
 

@@ -96,7 +96,7 @@ Result<OpId> Core::StartFetch(const OperationPtr& op, const Memory& target) {
   }
   HF_RETURN_IF_ERROR(Register(op));
   const OpId id = op->id;
-  if (FenceDone(op, op->fetch.fence)) RunFetch(op);
+  RunBehindFence(op);
   if (!environment_.driver_thread) RunInline();
   return id;
 }
@@ -178,7 +178,8 @@ bool Core::BeginFetch(const OperationPtr& op, std::vector<Hit>& hits) {
       Final(op, i, Item::kDone);
       continue;
     }
-    if (e.readable(kDdr) && e.frame_refs < UINT16_MAX) {
+    const bool from_hbm = e.readable(kHbm) && !op->views && op->kind == Operation::Kind::kFetch;
+    if (e.readable(kDdr) && e.frame_refs < UINT16_MAX && !from_hbm) {
       if (op->kind == Operation::Kind::kPrefetch) {
         if (op->to == Where::kHbm && ledger_.on(kHbm)) to_hbm_.push_back(id);
         Final(op, i, Item::kDone);

@@ -132,7 +132,7 @@ void Ledger::FreeCopy(EntryId id, int t, Why why) {
   Entry& e = index[id];
   e.set_copy(t, CopyState::kAbsent);
   --stats[t].copies;
-  stats[t].used_bytes -= e.frame_bytes();
+  stats[t].used_bytes -= e.bytes_in(t);
   if (why == Why::kRoom) ++stats[t].dropped;
   if (why == Why::kExpired) ++stats[t].expired;
   if (t <= kDdr) {
@@ -162,7 +162,7 @@ void Ledger::Remove(EntryId id, Why why) {
   for (int t = 0; t < kTiers; ++t) {
     if (e.readable(t)) FreeCopy(id, t, why);
   }
-  if (e.leases > 0) leased_bytes_[e.lease_tier] -= e.frame_bytes();
+  if (e.leases > 0) leased_bytes_[e.lease_tier] -= e.bytes_in(e.lease_tier);
   if (e.charged_class != 0 && (why == Why::kRoom || why == Why::kCorrupt)) {
     holds.CountBroken(e.charged_class);
   }
@@ -291,7 +291,7 @@ void Ledger::SetLive(EntryId id, int t, Place at) {
     if (keep_owners_) owners_[at.slot] = id;
   }
   ++stats[t].copies;
-  stats[t].used_bytes += e.frame_bytes();
+  stats[t].used_bytes += e.bytes_in(t);
   if (t <= kDdr) {
     policy(t)->Insert(id, ListFor(e, t),
                       {.bytes = e.frame_bytes(), .position = e.position, .fingerprint = e.key.lo});
@@ -352,12 +352,12 @@ void Ledger::Pin(EntryId id) noexcept {
   Entry& e = index[id];
   if (e.leases++ > 0) return;
   e.lease_tier = static_cast<uint8_t>(std::max(e.lowest(), 0)) & 3u;
-  leased_bytes_[e.lease_tier] += e.frame_bytes();
+  leased_bytes_[e.lease_tier] += e.bytes_in(e.lease_tier);
 }
 
 void Ledger::Unpin(EntryId id) noexcept {
   Entry& e = index[id];
-  if (--e.leases == 0) leased_bytes_[e.lease_tier] -= e.frame_bytes();
+  if (--e.leases == 0) leased_bytes_[e.lease_tier] -= e.bytes_in(e.lease_tier);
 }
 
 bool Ledger::MayPin(EntryId id) const noexcept {
@@ -367,7 +367,7 @@ bool Ledger::MayPin(EntryId id) const noexcept {
   if (t < 0) return true;
   const uint64_t capacity =
       t == kDdr ? frames_->ddr_capacity() : tiers_[t]->limits().capacity_bytes;
-  return static_cast<double>(leased_bytes_[t] + e.frame_bytes()) <=
+  return static_cast<double>(leased_bytes_[t] + e.bytes_in(t)) <=
          lease_share_max_ * static_cast<double>(capacity);
 }
 

@@ -66,7 +66,8 @@ bool Core::Attach(const OperationPtr& op, size_t i, EntryId id) {
 
 // Whether the tier can read straight into the caller's memory; then fills in the extents.
 bool Core::DirectTarget(const Operation& op, size_t i, const Entry& e, Load& load) {
-  if (op.views || op.kind == Operation::Kind::kPrefetch || (op.fetch.keep && ledger_.on(kDdr))) {
+  if (op.views || op.kind == Operation::Kind::kPrefetch ||
+      (op.fetch.keep && ledger_.on(kDdr) && e.copy(kDdr) == CopyState::kAbsent)) {
     return false;
   }
   if (!options_.bytes) return true;

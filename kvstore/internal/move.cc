@@ -207,6 +207,10 @@ void Core::EndMove(Move& move) {
 // Entries that wait in a queue for their move. True: one was started.
 bool Core::StartQueued(std::deque<EntryId>& queue, Move::Reason reason) {
   bool did = false;
+  const auto pop = [&] {
+    ledger_.index[queue.front()].urgent = 0;
+    queue.pop_front();
+  };
   for (size_t looks = 0; !queue.empty() && looks < kBlocksPerLock; ++looks) {
     const EntryId id = queue.front();
     Entry& e = ledger_.index[id];
@@ -216,19 +220,19 @@ bool Core::StartQueued(std::deque<EntryId>& queue, Move::Reason reason) {
         up ? Ledger::Down{kHbm, PlacementRow::kOnLeave} : ledger_.DownFrom(e, from);
     if (!e.in_use || e.moving || !e.readable(from) || down.tier < 0 || e.readable(down.tier) ||
         e.frame_refs == UINT16_MAX || (!up && e.live_below(from))) {
-      queue.pop_front();
+      pop();
       continue;
     }
     if (reason == Move::Reason::kAtPut &&
         !ledger_.admission.HasCredit(e.frame_bytes(), run_clock_->Now())) {
-      queue.pop_front();  // the budget wins; it goes when it leaves ddr
+      pop();  // the budget wins; it goes when it leaves ddr
       continue;
     }
     if (!MayMove(down.tier, e.payload_bytes)) return did;
     const uint32_t generation = e.generation;
     if (!StartMove(id, from, down.tier, reason, /*reclaim=*/false)) {
       if (up || e.generation != generation) {
-        queue.pop_front();  // a promotion is a wish
+        pop();  // a promotion is a wish
         continue;
       }
       // No place below. Somebody makes room there, or else this copy may be dropped unspilled.
@@ -238,11 +242,11 @@ bool Core::StartQueued(std::deque<EntryId>& queue, Move::Reason reason) {
                            ledger_.grouped(down.tier)->NextStep() != Instant::max());
       if (!coming && &queue == &urgent_) {
         e.refused = 1;
-        queue.pop_front();
+        pop();
       }
       return did;
     }
-    queue.pop_front();
+    pop();
     did = true;
   }
   return did;

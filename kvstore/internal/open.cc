@@ -146,7 +146,10 @@ Status Core::OpenDirectory() {
 }
 
 Status Core::OpenTiers() {
-  const auto wake = [this] { waiter_->Ring(); };
+  const auto wake = [this] {
+    tier_woke_.store(true, std::memory_order_release);
+    waiter_->Ring();
+  };
   HF_RETURN_IF_ERROR(frames_.Init(options_, start_thread_));
   if (options_.hbm_bytes > 0) {
     if (environment_.device == nullptr) own_device_ = CreateHostDevice();
@@ -168,6 +171,7 @@ Status Core::OpenTiers() {
     flash.store_id = store_id_;
     flash.bytes = options_.bytes;
     flash.capacity_bytes = options_.flash_bytes;
+    if (environment_.idle) flash.idle = [this] { Idle(Instant::max()); };
     std::unique_ptr<IoEngine> io;
     if (options_.bytes) {
       IoEngineOptions engine;

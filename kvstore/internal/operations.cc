@@ -165,7 +165,6 @@ void Core::CutFrom(const OperationPtr& op, size_t i, Item item) {
     if (op->at[j] != At::kNotBegun && op->at[j] != At::kWaiting) continue;
     Final(op, j, op->skips(j) ? Item::kSkipped : item);
   }
-  op->cursor = op->size();
 }
 
 void Core::CompleteIfOver(const OperationPtr& op) {
@@ -173,8 +172,23 @@ void Core::CompleteIfOver(const OperationPtr& op) {
   Complete(op);
 }
 
+// From the first block of a prefix that is not done on nothing is: blocks that came out of order.
+void Core::CutDone(const OperationPtr& op) {
+  if (!op->fetch.prefix || op->fetch.each || op->cut == SIZE_MAX) return;
+  bool failed = false;
+  for (size_t i = 0; i < op->size(); ++i) {
+    if (op->results[i] > Item::kSkipped) failed = true;
+    if (!failed || op->results[i] != Item::kDone) continue;
+    op->results[i] = Item::kMiss;
+    --op->good;
+    --counters_.fetched;
+    ++counters_.missed;
+  }
+}
+
 void Core::Complete(const OperationPtr& op) {
   op->completed = true;
+  if (op->kind == Operation::Kind::kFetch || op->kind == Operation::Kind::kPrefetch) CutDone(op);
   for (RegionId r : op->regions) --regions_[r].users;
   if (op->queue != nullptr && !op->fetch.each) {
     Completion c;
@@ -192,34 +206,44 @@ void Core::Complete(const OperationPtr& op) {
 
 // ------------------------------------------------------------------ fences, cancel, wait
 
-bool Core::FenceDone(const OperationPtr& op, const Fence& fence) {
-  if (fence.done == nullptr) return true;
-  const int state = fence.done(fence.context);
-  if (state > 0) return true;
+// Runs the operation once its fence is done: now, or from the driver.
+void Core::RunBehindFence(const OperationPtr& op) {
+  const bool put = op->kind == Operation::Kind::kPut;
+  const Fence& fence = put ? op->put.fence : op->fetch.fence;
+  if (fence.done == nullptr) return put ? RunPut(op) : RunFetch(op);
   Section section(*this);
-  if (state < 0) {
-    op->cursor = op->size();
-    for (size_t i = 0; i < op->size(); ++i) Final(op, i, Item::kFailed);
-    CompleteIfOver(op);
-  } else {
-    fenced_.push_back(op);
-    step_wanted_ = true;
-    outbox_.ring = true;
-  }
-  return false;
+  fenced_.push_back(op);
+  step_wanted_ = outbox_.ring = true;
 }
 
-void Core::RunFenced() {
+bool Core::RunFenced() {
   std::vector<OperationPtr> waiting;
   {
     Section section(*this);
     waiting.swap(fenced_);
+    // Nobody completes them meanwhile: with its completion a fence may be gone.
+    for (const OperationPtr& op : waiting) op->running = true;
   }
+  bool did = false;
   for (const OperationPtr& op : waiting) {
     const bool put = op->kind == Operation::Kind::kPut;
-    if (!FenceDone(op, put ? op->put.fence : op->fetch.fence)) continue;
-    jobs_.Push([this, op, put] { put ? RunPut(op) : RunFetch(op); });
+    const Fence& fence = put ? op->put.fence : op->fetch.fence;
+    const int state = fence.done(fence.context);
+    Section section(*this);
+    op->running = false;
+    did = did || state != 0;
+    if (state < 0) {
+      for (size_t i = 0; i < op->size(); ++i) Final(op, i, Item::kFailed);
+    }
+    if (op->finals == op->size() && op->size() > 0) {
+      CompleteIfOver(op);
+    } else if (state == 0) {
+      fenced_.push_back(op);
+    } else {
+      outbox_.jobs.emplace_back([this, op, put] { put ? RunPut(op) : RunFetch(op); });
+    }
   }
+  return did;
 }
 
 void Core::Cancel(OpId id) {
@@ -236,6 +260,16 @@ void Core::Cancel(OpId id) {
   CompleteIfOver(op);
 }
 
+// At most a millisecond: a device without threads may be done at any time.
+void Core::Idle(Instant until) {
+  until = std::min(until, run_clock_->Now() + std::chrono::milliseconds(1));
+  if (environment_.idle) {
+    environment_.idle(until);
+  } else {
+    waiter_->Wait(until);
+  }
+}
+
 Status Core::WaitFor(const std::function<bool()>& over, Instant until, std::string_view what) {
   for (;;) {
     if (over()) return {};
@@ -245,7 +279,7 @@ Status Core::WaitFor(const std::function<bool()>& over, Instant until, std::stri
     }
     if (!environment_.driver_thread) {
       // One turn, and the idle wait of the driver that this thread stands in for.
-      if (!Step()) waiter_->Wait(std::min(until, now + std::chrono::milliseconds(1)));
+      if (!Step()) Idle(until);
       continue;
     }
     MutexLock lock(mutex_);

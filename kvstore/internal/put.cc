@@ -65,7 +65,7 @@ Result<OpId> Core::SubmitPut(const Blocks& blocks, const Memory& source, const P
   HF_RETURN_IF_ERROR(Register(op));
   op->give_up = op->started + std::min<Duration>(options.wait_max, std::chrono::hours(1));
   const OpId id = op->id;
-  if (FenceDone(op, op->put.fence)) RunPut(op);
+  RunBehindFence(op);
   if (!environment_.driver_thread) RunInline();
   return id;
 }
@@ -354,6 +354,9 @@ void Core::ParkPut(const OperationPtr& op) {
 bool Core::RetryPuts(Instant now) {
   Section section(*this);
   if (parked_.empty() && starved_.empty()) return false;
+  const bool patient = parked_.empty() || (now < parked_.front()->give_up && !closed_);
+  if (!room_changed_ && patient) return false;
+  room_changed_ = false;
   bool did = false;
   std::vector<OperationPtr> starved;
   starved.swap(starved_);

@@ -23,32 +23,30 @@ bool Core::BeginReclaim(int tier, HoldMillis now) {
   r.keep.clear();
   t->BeginRetire(r.group);
   t->Live(r.group, r.copies);
-  uint64_t live_bytes = 0;
-  for (const LiveCopy& c : r.copies) live_bytes += ledger_.index[c.entry].frame_bytes();
   // Half a segment at most, or reclaiming would gain nothing.
-  r.rewrite_bytes_max =
-      tier == kDisk ? UINT64_MAX : std::max<uint64_t>(options_.segment_bytes, live_bytes) / 2;
+  r.rewrite_bytes_max = tier == kDisk ? UINT64_MAX : t->limits().frame_bytes_max / 2;
   return true;
 }
 
-// Whether a copy in a group that goes is worth writing again.
-bool Core::KeepCopy(int tier, EntryId id, const Reclaim& r, HoldMillis now) {
+// The tier that a copy in a group that goes is written to again; -1: it goes with its group.
+int Core::KeepIn(int tier, EntryId id, const Reclaim& r, HoldMillis now) {
   const Entry& e = ledger_.index[id];
-  if (e.moving) return false;
   const bool elsewhere = (e.copies & ~(3 << (2 * tier))) != 0;
-  if (elsewhere) return false;  // the copies above turn dirty, and go down again in their time
-  if (e.leases > 0) return true;
+  // The copies above turn dirty, and go down again in their time.
+  if (e.moving || elsewhere) return -1;
+  if (e.leases > 0) return tier;
   const bool granted = e.charged_class != 0 && e.deadline > now;
   if (tier == kDisk) {
-    return granted && r.expired &&
-           e.deadline > ledger_.grouped(kDisk)->CopyEnd(ledger_.place(id, kDisk));
+    const HoldMillis end = ledger_.grouped(kDisk)->CopyEnd(ledger_.place(id, kDisk));
+    return granted && r.expired && e.deadline > end ? kDisk : -1;
   }
-  if ((granted || e.used_on_flash) && r.rewritten_bytes < r.rewrite_bytes_max) return true;
+  if ((granted || e.used_on_flash) && r.rewritten_bytes < r.rewrite_bytes_max) return kFlash;
   const Ledger::Down down = ledger_.DownFrom(e, kFlash);
-  return down.tier == kDisk &&
-         (down.row == PlacementRow::kOnLeave || down.row == PlacementRow::kAtPut ||
-          (down.row == PlacementRow::kAdmitted &&
-           (ledger_.admission.HasCredit(e.frame_bytes(), run_clock_->Now()) || e.touches >= 2)));
+  const bool leaves = down.row == PlacementRow::kOnLeave || down.row == PlacementRow::kAtPut;
+  const bool admitted =
+      down.row == PlacementRow::kAdmitted &&
+      (e.touches >= 2 || ledger_.admission.HasCredit(e.frame_bytes(), run_clock_->Now()));
+  return leaves || admitted ? down.tier : -1;
 }
 
 // One locked section's worth of the group's copies: dropped, or kept for a move. True: all were
@@ -62,12 +60,10 @@ bool Core::SortCopies(int tier, HoldMillis now) {
     if (!e.in_use || !e.readable(tier) || !(ledger_.place(c.entry, tier) == c.place)) continue;
     if (e.deadline <= now && e.leases == 0) {
       ledger_.Remove(c.entry, Why::kExpired);
-    } else if (KeepCopy(tier, c.entry, r, now)) {
-      if (tier == kFlash && (e.used_on_flash || e.charged_class != 0)) {
-        r.rewritten_bytes += e.frame_bytes();
-      }
+    } else if (const int to = KeepIn(tier, c.entry, r, now); to >= 0) {
+      if (to == tier) r.rewritten_bytes += e.frame_bytes();
       ledger_.SetLeaving(c.entry, tier);
-      r.keep.push_back(c.entry);
+      r.keep.push_back({c.entry, to});
     } else {
       ledger_.DropCopy(c.entry, tier, Why::kRoom);
     }
@@ -79,18 +75,14 @@ bool Core::SortCopies(int tier, HoldMillis now) {
 bool Core::MoveKept(int tier, HoldMillis now) {
   Reclaim& r = reclaims_[tier];
   while (!r.keep.empty()) {
-    const EntryId id = r.keep.front();
+    const auto [id, to] = r.keep.front();
     const Entry& e = ledger_.index[id];
     if (!e.in_use || e.copy(tier) != CopyState::kLeaving || e.moving) {
       r.keep.pop_front();
       continue;
     }
-    const bool rewrite = tier == kDisk || e.used_on_flash || e.charged_class != 0 ||
-                         !ledger_.on(kDisk) ||
-                         ledger_.DownFrom(e, kFlash).row == PlacementRow::kNever;
-    const int to = rewrite ? tier : int{kDisk};
     if (!MayMove(to, e.payload_bytes)) return false;
-    const auto reason = rewrite ? Move::Reason::kRewrite : Move::Reason::kSpill;
+    const auto reason = to == tier ? Move::Reason::kRewrite : Move::Reason::kSpill;
     const uint32_t generation = e.generation;
     if (!StartMove(id, tier, to, reason, /*reclaim=*/true)) {
       if (r.moves > 0) return false;  // a frame or a place comes free with those

@@ -23,7 +23,8 @@ FrameAt Core::MakeDdrFrame(uint64_t frame_bytes) {
 bool Core::MakeRoom(int tier, uint64_t frame_bytes) {
   const auto fits = [&] {
     if (tier == kDdr) return frames_.DdrHasRoom(frame_bytes);
-    return ledger_.stats[kHbm].used_bytes + frame_bytes <= tiers_[kHbm]->limits().capacity_bytes;
+    return ledger_.stats[kHbm].used_bytes + frame_bytes - kPageBytes <=
+           tiers_[kHbm]->limits().capacity_bytes;
   };
   const HoldMillis now = HoldNow();
   for (int drops = 0; !fits(); ++drops) {
@@ -32,8 +33,7 @@ bool Core::MakeRoom(int tier, uint64_t frame_bytes) {
     if (v.id == kNoEntry) return false;
     const Entry& e = ledger_.index[v.id];
     if (v.must_move) {
-      if (!e.moving) urgent_.push_back(v.id);
-      step_wanted_ = outbox_.ring = true;
+      MoveSoon(v.id);
       return false;
     }
     if (e.deadline <= now) {
@@ -43,6 +43,15 @@ bool Core::MakeRoom(int tier, uint64_t frame_bytes) {
     }
   }
   return true;
+}
+
+void Core::MoveSoon(EntryId id) {
+  Entry& e = ledger_.index[id];
+  if (!e.moving && !e.urgent) {
+    e.urgent = 1;
+    urgent_.push_back(id);
+  }
+  step_wanted_ = outbox_.ring = true;
 }
 
 // Empties the page that can change its frame size most cheaply, as far as its frames may go now.
@@ -55,8 +64,7 @@ void Core::TakePage(uint64_t frame_bytes) {
     const Entry& e = ledger_.index[id];
     if (e.frame_refs > 0 || e.moving || (e.leases > 0 && !e.live_below(kDdr))) continue;
     if (ledger_.MustMove(id, kDdr, run_clock_->Now())) {
-      urgent_.push_back(id);
-      step_wanted_ = outbox_.ring = true;
+      MoveSoon(id);
     } else {
       ledger_.DropCopy(id, kDdr, Why::kRoom);
     }
