@@ -120,8 +120,8 @@ void CheckCapacities(const StoreOptions& asked, const StoreOptions& o, Faults& f
   const uint64_t two_frames = 2 * FrameBytes(o.payload_bytes_max);
   if (asked.ddr_bytes != 0 && o.ddr_bytes < two_frames) {
     faults.Add("ddr_bytes", asked.ddr_bytes,
-               "0 (off) or at least " + Text(two_frames) +
-                   ", two frames of payload_bytes_max, " + Text(o.payload_bytes_max));
+               "0 (off) or at least " + Text(two_frames) + ", two frames of payload_bytes_max, " +
+                   Text(o.payload_bytes_max));
   }
   if (o.bytes && (asked.flash_bytes != 0 || asked.disk_bytes != 0) && o.directory.empty()) {
     faults.AddText("directory", "empty", "required when flash or disk is on and keeps bytes");
