@@ -77,9 +77,15 @@ Instant Core::NextWake() {
 
 bool Core::PollTiers() {
   bool did = false;
-  if (tier_woke_.exchange(false, std::memory_order_acq_rel)) {
+  {
+    // Puts without ddr wait for room that a tier prepares or gives back at its own time.
     Section section(*this);
-    room_changed_ = true;
+    if (tier_woke_.exchange(false, std::memory_order_acq_rel)) room_changed_ = true;
+    for (int t : {int{kFlash}, int{kDisk}}) {
+      if (tiers_[t] != nullptr && ledger_.grouped(t)->NextStep() <= run_clock_->Now()) {
+        room_changed_ = true;
+      }
+    }
   }
   for (int t = 0; t < kTiers; ++t) {
     if (tiers_[t] == nullptr) continue;
@@ -129,8 +135,6 @@ bool Core::StepTiers(Instant now, HoldMillis hold_now) {
     if (tiers_[t] == nullptr) continue;
     Section section(*this);
     const uint64_t before = tiers_[t]->usage().groups_free;
-    // Puts without ddr wait for room that a tier prepares or gives back at its own time.
-    room_changed_ = room_changed_ || ledger_.grouped(t)->NextStep() <= now;
     ledger_.grouped(t)->Step(now, hold_now);
     const TierUsage usage = tiers_[t]->usage();
     did = did || usage.groups_free != before;
