@@ -47,16 +47,16 @@ bool Core::Step() {
 }
 
 void Core::RunInline() {
-  for (;;) {
-    {
-      Section section(*this);
-      if (!step_wanted_) return;
-      step_wanted_ = false;
-    }
-    // Turns until one finds nothing to do; what then still waits, waits for a device or a clock.
-    while (Step()) {
-    }
+  {
+    Section section(*this);
+    if (!step_wanted_) return;
   }
+  // Turns until one finds nothing to do; what then still waits, waits for a device or a clock,
+  // whatever the last turn wished for.
+  while (Step()) {
+  }
+  Section section(*this);
+  step_wanted_ = false;
 }
 
 Instant Core::NextWake() {
