@@ -34,7 +34,7 @@ Json TierJson(const ReplayReport& report, size_t i) {
           {"hits", tier.hits},
           {"hit_ratio", Ratio(tier.hits, counts.references)},
           {"hit_bytes", tier.hit_bytes},
-          {"verified_blocks", counts.verified[static_cast<size_t>(Where::kHbm) + i]},
+          {"verified_blocks", VerifiedFrom(report, i)},
           {"promoted", tier.promoted},
           {"spilled_in", tier.spilled_in},
           {"put_in", tier.put_in},

@@ -55,6 +55,23 @@ uint64_t ChoosePageBytes(const ReplayOptions& options, uint64_t page_bytes) {
   return std::clamp(std::max(aim, std::bit_ceil(16 * frame_bytes)), kPageBytesMin, page_bytes);
 }
 
+// Segments and write buffers are for tiers of gigabytes; small ones get smaller parts of them.
+// Flash wants dozens of segments: each class of holds fills one of its own.
+void SizeForSmallTiers(uint64_t frame_bytes, StoreOptions& store) {
+  constexpr uint64_t kSegmentsAim = 64;
+  constexpr uint64_t kWriteBufferBytesMin = 4ull << 20;
+  if (store.flash_bytes > 0) {
+    const uint64_t aim = RoundUp(store.flash_bytes / kSegmentsAim, kPageBytes);
+    store.segment_bytes_min =
+        std::max(std::min(store.segment_bytes_min, aim), kPageBytes + 4 * frame_bytes);
+    store.segment_bytes = std::max(store.segment_bytes, store.segment_bytes_min);
+  }
+  if (store.disk_bytes > 0) {
+    const uint64_t aim = std::max({store.disk_bytes / 4, 4 * frame_bytes, kWriteBufferBytesMin});
+    store.disk_write_buffer_bytes = std::min(store.disk_write_buffer_bytes, aim);
+  }
+}
+
 // The class that `hold` asks for, and those of the store.
 void PlanHolds(const HoldChoice& hold, ReplayPlan& plan) {
   std::vector<HoldClass>& classes = plan.store.hold_classes;
@@ -181,12 +198,7 @@ Result<ReplayPlan> PlanReplay(const ReplayOptions& options, const Workload& work
   store.bytes = options.bytes;
   store.payload_bytes_max = options.payload_bytes;
   store.payload_bytes_typical = options.payload_bytes;
-  store.segment_bytes_min =
-      std::max(store.segment_bytes_min, kPageBytes + 2 * FrameBytes(options.payload_bytes));
-  store.segment_bytes = std::max(store.segment_bytes, store.segment_bytes_min);
-  store.disk_write_buffer_bytes =
-      std::min(store.disk_write_buffer_bytes,
-               std::max(store.disk_bytes / 4, 4 * FrameBytes(options.payload_bytes)));
+  SizeForSmallTiers(FrameBytes(options.payload_bytes), store);
   store.policy = options.policy;
   store.write_bytes_per_day = options.write_bytes_per_day;
   store.io_engine = options.io_engine;

@@ -30,15 +30,14 @@ std::vector<std::string> TierRow(const ReplayReport& report, size_t i) {
     row.insert(row.end(), {"off", "", "", "", "", "", "", "", "", "", "", "", "", "", ""});
     return row;
   }
-  const uint64_t verified = report.result.counts.verified[static_cast<size_t>(Where::kHbm) + i];
   row.insert(
       row.end(),
       {tier.engine, FormatBytes(tier.capacity_bytes), FormatBytes(tier.used_bytes),
        FormatCount(tier.hits), FormatShare(Ratio(tier.hits, report.result.counts.references)),
-       FormatCount(verified), FormatCount(tier.promoted), FormatCount(tier.spilled_in),
-       FormatCount(tier.dropped), FormatCount(tier.expired), FormatBytes(tier.read_bytes),
-       FormatBytes(tier.written_bytes), Amplification(tier), Latency(tier, 0.5),
-       Latency(tier, 0.99)});
+       FormatCount(VerifiedFrom(report, i)), FormatCount(tier.promoted),
+       FormatCount(tier.spilled_in), FormatCount(tier.dropped), FormatCount(tier.expired),
+       FormatBytes(tier.read_bytes), FormatBytes(tier.written_bytes), Amplification(tier),
+       Latency(tier, 0.5), Latency(tier, 0.99)});
   return row;
 }
 
@@ -139,9 +138,11 @@ std::string HitLines(const ReplayReport& report) {
   if (report.ttl_ceiling) {
     text += Line("", hits_of(*report.ttl_ceiling) + " without limits but the hold's ttl");
   }
-  text +=
-      Line("verified", FormatCount(counts.verified_blocks) + " blocks, every byte; wrong bytes " +
-                           FormatCount(counts.wrong ? counts.wrong->count : 0));
+  text += Line("verified", report.options.bytes
+                               ? FormatCount(counts.verified_blocks) +
+                                     " blocks, every byte; wrong bytes " +
+                                     FormatCount(counts.wrong ? counts.wrong->count : 0)
+                               : "nothing: no bytes were kept");
   text += Line("lost", CountList({{"missed after a match", FetchItems(report, Item::kMiss)},
                                   {"late", FetchItems(report, Item::kLate)},
                                   {"corrupt", FetchItems(report, Item::kCorrupt)},
@@ -218,6 +219,15 @@ ReplayReport MakeReport(const ReplayOptions& options, const Workload& workload,
         std::chrono::duration_cast<std::chrono::milliseconds>(*ttl).count());
   }
   return report;
+}
+
+uint64_t VerifiedFrom(const ReplayReport& report, size_t tier) {
+  const ReplayCounts& counts = report.result.counts;
+  if (!report.options.bytes) return 0;
+  // A run that ended early did not check the last blocks that the store had served.
+  if (counts.wrong) return counts.verified[static_cast<size_t>(Where::kHbm) + tier];
+  // Otherwise each block that came back was checked, and the store knows where each came from.
+  return report.result.stats.tiers[tier].hits;
 }
 
 std::string WrongByteLine(const WrongByte& wrong) {

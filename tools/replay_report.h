@@ -26,6 +26,9 @@ struct ReplayReport {
   uint64_t input_tokens = 0;
 };
 
+// Blocks verified that came from a tier (hbm, ddr, flash, disk).
+uint64_t VerifiedFrom(const ReplayReport& report, size_t tier);
+
 // Computes the ceilings of the requests that were run.
 ReplayReport MakeReport(const ReplayOptions& options, const Workload& workload,
                         const ReplayPlan& plan, const ReplayResult& result);
