@@ -254,7 +254,8 @@ Item Core::HoldAtPut(const Operation& op, size_t i, EntryId id) {
     }
     return Item::kDone;
   }
-  if (i == 0 || !op.blocks.linked()) {  // the rest of a chain follows root first by itself
+  // The rest of a chain follows root first by itself, unless it asks for more than its parent did.
+  if (i == 0 || !op.blocks.linked() || hold_class > op.hold_class(i - 1)) {
     ledger_.TouchAncestors(id, hold_class, op.request, now);
   }
   return ledger_.ApplyHold(id, hold_class, now) ? Item::kDone : Item::kDowngraded;

@@ -23,7 +23,8 @@ FrameAt Core::MakeDdrFrame(uint64_t frame_bytes) {
 bool Core::MakeRoom(int tier, uint64_t frame_bytes) {
   const auto fits = [&] {
     if (tier == kDdr) return frames_.DdrHasRoom(frame_bytes);
-    return ledger_.stats[kHbm].used_bytes + frame_bytes - kPageBytes <=
+    // The tier's own word: slots of copies on their way count, too. It keeps no headers.
+    return tiers_[kHbm]->usage().used_bytes + frame_bytes - kPageBytes <=
            tiers_[kHbm]->limits().capacity_bytes;
   };
   const HoldMillis now = HoldNow();
