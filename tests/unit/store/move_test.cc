@@ -124,7 +124,7 @@ TEST(MoveTest, APartOfWholeGranulesComesAloneFromEveryTier) {
   for (const bool from_flash : {false, true}) {
     if (from_flash) {
       t.Settle();
-      ASSERT_EQ(t.Put(t.Prompt(2, 5), kBytes, k1h), All(Item::kDone, 5));
+      ASSERT_EQ(t.Put(t.Prompt(2, 6), kBytes), All(Item::kDone, 6));
       ASSERT_EQ(t.Find(chain)[0], Where::kFlash);
     }
     EXPECT_EQ(part(0, kGranule), StatusCode::kOk);

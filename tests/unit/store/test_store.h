@@ -85,7 +85,7 @@ struct Fetching {
   OpId op = 0;
 };
 
-// ddr of 1 MiB (52 frames), flash of 8 MiB (16 segments), disk of 16 MiB, no write budget.
+// ddr of 1 MiB (51 frames), flash of 8 MiB (16 segments), disk of 16 MiB, no write budget.
 StoreOptions SmallStore();
 StoreOptions DdrOnly(uint64_t ddr_bytes = 1 << 20);
 
