@@ -35,7 +35,7 @@ void Expectation::Apply(const Record& record) {
       Forget(record.key, begun.at);
       break;
     case RecordKind::kDidEpoch:
-      ForgetEpoch(record, begun.at);
+      ForgetEpoch(record);
       break;
     case RecordKind::kDidDrain:
       DidDrain();
@@ -52,8 +52,7 @@ void Expectation::Begin(const Record& record) {
   begun_[{record.op, record.key}] = {record, records_};
   switch (record.kind) {
     case RecordKind::kMayPut:
-      keys_[record.key].possible.push_back(
-          {.number = record.version, .begun = records_, .ttl_ms = record.ttl_ms});
+      keys_[record.key].possible.push_back({.number = record.version, .ttl_ms = record.ttl_ms});
       break;
     case RecordKind::kMayRelease:
     case RecordKind::kMayErase:
@@ -86,6 +85,7 @@ void Expectation::Opened(HoldMillis now) {
     for (Version& v : key.possible) {
       if (!v.on_media) v.deadline_max = kNoDeadline;
       v.on_media = true;
+      v.over = std::min(v.over, records_);
     }
     key.granted = key.required_until > 0;  // what was not drained need not be there
     key.deadline_min = key.required_until;
@@ -98,6 +98,7 @@ void Expectation::DidPut(const Record& record, HoldMillis begun_at) {
                                 [&](const Version& v) { return v.number == record.version; });
   if (own == key.possible.end()) return;  // erased meanwhile
   const int64_t ttl_ms = own->ttl_ms;
+  own->over = records_;
   if (ttl_ms > 0) own->deadline_max = record.now + ttl_ms;
   switch (record.outcome) {
     case Item::kDone:
@@ -142,14 +143,15 @@ void Expectation::DidDrain() {
 }
 
 void Expectation::Forget(uint32_t key, uint64_t before) {
-  std::erase_if(keys_[key].possible, [&](const Version& v) { return v.begun < before; });
+  std::erase_if(keys_[key].possible, [&](const Version& v) { return v.over <= before; });
   Loosen(keys_[key]);
 }
 
-void Expectation::ForgetEpoch(const Record& record, uint64_t before) {
+// A put of the epoch before cannot be reached, whenever it ends.
+void Expectation::ForgetEpoch(const Record& record) {
   ++epochs_[InSecond(record.key) ? 1 : 0];
   for (auto& [number, key] : keys_) {
-    if (InSecond(number) == InSecond(record.key)) Forget(number, before);
+    if (InSecond(number) == InSecond(record.key)) Forget(number, UINT64_MAX);
   }
 }
 

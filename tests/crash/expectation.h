@@ -75,8 +75,8 @@ class Expectation {
  private:
   struct Version {
     uint64_t number = 0;
-    uint64_t begun = 0;  // record
-    int64_t ttl_ms = 0;  // the longest asked for
+    uint64_t over = UINT64_MAX;  // record: its put can have no effect any more
+    int64_t ttl_ms = 0;          // the longest asked for
     HoldMillis deadline_max = kNoDeadline;
     bool released = false;
     bool on_media = true;  // its first deadline is; false: a kill may lose it
@@ -98,8 +98,8 @@ class Expectation {
   void DidPut(const Record& record, HoldMillis begun_at);
   void DidHold(const Record& record, HoldMillis begun_at);
   void DidDrain();
-  void Forget(uint32_t key, uint64_t before);
-  void ForgetEpoch(const Record& record, uint64_t before);
+  void Forget(uint32_t key, uint64_t before);  // whose put was over before that record
+  void ForgetEpoch(const Record& record);
   static void Loosen(Key& key);
   static void ExtendAll(Key& key, int64_t ttl_ms, HoldMillis now);
 

@@ -31,13 +31,15 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uint32_t kKeys = 340;
-constexpr uint32_t kSecondSpace = 270;  // keys from here on
+constexpr uint32_t kSecondSpace = 272;  // keys from here on; no batch of verification holds both
 constexpr uint32_t kKeyBytes = 16;
 constexpr std::array<uint64_t, 3> kPayloadBytes = {16'000, 61'440, 200'000};
 constexpr uint64_t kBufferBytes = 200'704;
 constexpr size_t kBatchMax = 4;
 constexpr size_t kBatchesInFlight = 6;
+constexpr uint64_t kErasureTag = 100;  // of completions; those of puts are their batch
 constexpr std::array<int64_t, 3> kTtls = {0, 300'000, 3'600'000};
+static_assert(kSecondSpace % kBatchMax == 0);
 
 uint64_t PayloadBytes(uint32_t key) { return kPayloadBytes[key % kPayloadBytes.size()]; }
 
@@ -150,7 +152,9 @@ class Program {
   void EraseOne();
   void NewEpoch();
   void DrainAll();
-  size_t PollPuts(Instant until);
+  void PutOver(Batch& batch);
+  void ErasureOver(Record& erasure, bool good);
+  size_t PollQueue(Instant until);
 
   uint32_t Random(uint32_t below) { return static_cast<uint32_t>(random_() % below); }
   bool InFlight(uint32_t key) const { return in_flight_[key]; }
@@ -167,6 +171,7 @@ class Program {
   Expectation expectation_{kSecondSpace};
   std::unique_ptr<CompletionQueue> queue_;
   std::array<Batch, kBatchesInFlight> puts_;
+  std::array<Record, 8> erasures_{};  // op 0: none
   std::array<bool, kKeys> in_flight_{};
   Batch fetch_;
   std::unique_ptr<Store> store_;
@@ -225,7 +230,7 @@ void Program::OpenStore() {
   options.directory = arguments_.work + "/store";
   options.page_bytes = 1 << 20;
   options.ddr_bytes = 8 << 20;
-  options.flash_bytes = 64 << 20;
+  options.flash_bytes = 128 << 20;
   options.segment_bytes = 2 << 20;
   options.segment_bytes_min = 1 << 20;
   options.disk_bytes = 64 << 20;
@@ -234,7 +239,7 @@ void Program::OpenStore() {
   options.payload_bytes_typical = 61'440;
   options.write_bytes_per_day = UINT64_MAX;
   options.unheld_flash = PlacementRow::kOnLeave;
-  options.flush_age = 1s;
+  options.flush_age = arguments_.round % 4 == 1 ? Duration(300ms) : Duration(10s);
   options.hold_classes[0].budget_share = 0.35;
   options.hold_classes[1].budget_share = 0.35;
   if (arguments_.round % 3 == 2) {  // 1h goes to disk at once
@@ -274,7 +279,7 @@ void Program::Watch() {
     uint64_t broken = 0;
     for (const TierStats& tier : stats.tiers) undurable += tier.undurable_bytes;
     for (const HoldStats& hold : stats.holds) broken += hold.broken;
-    shared_->undurable_bytes = undurable;
+    shared_->undurable = undurable + stats.meta_undurable;
     shared_->broken = broken;
     MutexLock lock(watch_mutex_);
     if (watch_stop_) return;
@@ -387,7 +392,7 @@ void Program::StartPut() {
     if (!b.busy) batch = &b;
   }
   if (batch == nullptr) {
-    PollPuts(Clock::System().Now() + 10s);
+    PollQueue(Clock::System().Now() + 10s);
     return;
   }
   PickKeys(*batch, /*quiet=*/true);
@@ -407,31 +412,44 @@ void Program::StartPut() {
     in_flight_[batch->keys[i]] = true;
   }
   batch->busy = true;
-  ++shared_->puts_in_flight;
+  ++shared_->writes_in_flight;
   const Memory memory = batch->memory();
   const auto op = store_->SubmitPut(BlocksOf(batch->keys), memory, {.hold = hold}, queue_.get(),
                                     static_cast<uint64_t>(batch - puts_.data()), batch->items);
   if (!op) Fail("put: " + op.error().ToString());
 }
 
-size_t Program::PollPuts(Instant until) {
-  std::array<Completion, kBatchesInFlight> done;
+void Program::PutOver(Batch& batch) {
+  for (size_t i = 0; i < batch.keys.size(); ++i) {
+    const uint32_t key = batch.keys[i];
+    if (batch.items[i] == Item::kDone) CheckLost(key, clock_.Millis(), "put anew");
+    Log({.kind = RecordKind::kDidPut,
+         .outcome = batch.items[i],
+         .key = key,
+         .op = batch.op,
+         .version = batch.versions[i],
+         .ttl_ms = batch.ttl_ms});
+    in_flight_[key] = false;
+  }
+  batch.busy = false;
+}
+
+void Program::ErasureOver(Record& erasure, bool good) {
+  erasure.kind = RecordKind::kDidErase;
+  if (good) Log(erasure);
+  erasure.op = 0;
+}
+
+size_t Program::PollQueue(Instant until) {
+  std::array<Completion, 16> done;
   const size_t n = queue_->Poll(done, until);
-  for (size_t d = 0; d < n; ++d) {
-    Batch& batch = puts_[done[d].tag];
-    for (size_t i = 0; i < batch.keys.size(); ++i) {
-      const uint32_t key = batch.keys[i];
-      if (batch.items[i] == Item::kDone) CheckLost(key, clock_.Millis(), "put anew");
-      Log({.kind = RecordKind::kDidPut,
-           .outcome = batch.items[i],
-           .key = key,
-           .op = batch.op,
-           .version = batch.versions[i],
-           .ttl_ms = batch.ttl_ms});
-      in_flight_[key] = false;
+  for (size_t i = 0; i < n; ++i) {
+    if (done[i].tag >= kErasureTag) {
+      ErasureOver(erasures_[done[i].tag - kErasureTag], done[i].done == 1);
+    } else {
+      PutOver(puts_[done[i].tag]);
     }
-    batch.busy = false;
-    --shared_->puts_in_flight;
+    --shared_->writes_in_flight;
   }
   return n;
 }
@@ -461,23 +479,35 @@ void Program::ReleaseOne() {
   store_->Find(blocks, {&where, 1});
   if (where == Where::kAbsent) return;
   Log(record);
+  ++shared_->writes_in_flight;
   Check(store_->Release(blocks), "release");
+  --shared_->writes_in_flight;
   record.kind = RecordKind::kDidRelease;
   Log(record);
 }
 
 void Program::EraseOne() {
-  Record record{.kind = RecordKind::kMayErase, .key = Random(kKeys), .op = expectation_.next_op()};
-  Log(record);
-  Check(store_->Erase(BlocksOf({record.key})), "erase");
-  record.kind = RecordKind::kDidErase;
-  Log(record);
+  const auto erasure =
+      std::find_if(erasures_.begin(), erasures_.end(), [](const Record& r) { return r.op == 0; });
+  if (erasure == erasures_.end()) {
+    PollQueue(Clock::System().Now() + 10s);
+    return;
+  }
+  *erasure = {.kind = RecordKind::kMayErase, .key = Random(kKeys), .op = expectation_.next_op()};
+  Log(*erasure);
+  ++shared_->writes_in_flight;
+  const auto op =
+      store_->SubmitErase(BlocksOf({erasure->key}), queue_.get(),
+                          kErasureTag + static_cast<uint64_t>(erasure - erasures_.begin()));
+  if (!op) Fail("erase: " + op.error().ToString());
 }
 
 void Program::NewEpoch() {
   Record record{.kind = RecordKind::kMayEpoch, .key = kSecondSpace, .op = expectation_.next_op()};
   Log(record);
+  ++shared_->writes_in_flight;
   Check(store_->NewEpoch(spaces_[1].id), "epoch");
+  --shared_->writes_in_flight;
   record.kind = RecordKind::kDidEpoch;
   Log(record);
   spaces_[1] = *store_->Space(spaces_[1].id);
@@ -485,8 +515,8 @@ void Program::NewEpoch() {
 
 void Program::DrainAll() {
   const Instant until = Clock::System().Now() + 10s;
-  while (shared_->puts_in_flight > 0) {
-    if (PollPuts(until) == 0) Fail("puts that do not end");
+  while (shared_->writes_in_flight > 0) {
+    if (PollQueue(until) == 0) Fail("writes that do not end");
   }
   const Status drained = store_->Drain(until);
   TellBroken();
@@ -494,25 +524,25 @@ void Program::DrainAll() {
 }
 
 void Program::Work() {
+  struct Verb {
+    uint32_t share;  // of a thousand
+    char letter;
+    void (Program::*run)();
+  };
+  constexpr Verb kVerbs[] = {
+      {520, 'p', &Program::StartPut}, {180, 'f', &Program::FetchSome},
+      {60, 'h', &Program::HoldOne},   {40, 'r', &Program::ReleaseOne},
+      {194, 'e', &Program::EraseOne}, {3, 'n', &Program::NewEpoch},
+      {3, 'd', &Program::DrainAll},
+  };
   for (;;) {
-    const uint32_t dice = Random(1000);
-    if (dice < 520) {
-      StartPut();
-    } else if (dice < 700) {
-      FetchSome();
-    } else if (dice < 760) {
-      HoldOne();
-    } else if (dice < 800) {
-      ReleaseOne();
-    } else if (dice < 984) {
-      EraseOne();
-    } else if (dice < 988) {
-      NewEpoch();
-    } else {
-      DrainAll();
-    }
+    uint32_t dice = Random(1000);
+    const Verb* verb = kVerbs;
+    while (dice >= verb->share) dice -= (verb++)->share;
+    shared_->verb = static_cast<uint64_t>(verb->letter);
     ++shared_->verbs;
-    PollPuts(Instant::min());
+    (this->*verb->run)();
+    PollQueue(Instant::min());
   }
 }
 

@@ -83,16 +83,16 @@ TEST_F(KillTest, WhatWasSaidIsThereAndWhatWasErasedIsNot) {
   uint64_t corrupt = 0;
   uint64_t rounds_on_uring = 0;
   for (uint64_t round = 0; round < kills_wanted; ++round) {
-    // One in seven at any moment from its start, while it opens and looks around.
-    const bool early = round % 7 == 3;
-    const Duration moment = std::chrono::milliseconds(early ? random() % 400 : random() % 900);
+    // One in ten at any moment from its start, while it opens and looks around.
+    const bool early = round % 10 == 3;
+    const Duration moment = std::chrono::milliseconds(early ? random() % 400 : 30 + random() % 900);
     const auto child = Start(round, "work");
     if (!early) {
       ASSERT_TRUE(WaitUntilItWorks(*child)) << "round " << round;
     }
     ASSERT_FALSE(child->EndedWithin(moment)) << "round " << round << " ended by itself";
     child->Kill();
-    const bool writing = shared_->puts_in_flight > 0 || shared_->undurable_bytes > 0;
+    const bool writing = shared_->writes_in_flight > 0 || shared_->undurable > 0;
     in_flight += writing ? 1 : 0;
     corrupt += shared_->corrupt;
     rounds_on_uring += shared_->uring;
@@ -101,9 +101,10 @@ TEST_F(KillTest, WhatWasSaidIsThereAndWhatWasErasedIsNot) {
       served += shared_->served;
       required += shared_->required;
     }
-    std::printf("kill %2lu: %s, phase %lu, %lu verbs, %lu served, %lu required, %lu broken\n",
-                round, writing ? "writing" : "quiet", shared_->phase.load(), shared_->verbs.load(),
-                shared_->served.load(), shared_->required.load(), shared_->broken.load());
+    std::printf("kill %2lu: %s, in verb '%c', %lu begun; before that %lu served, %lu required\n",
+                round, writing ? "writing" : "quiet",
+                shared_->verb == 0 ? '-' : static_cast<char>(shared_->verb), shared_->verbs.load(),
+                shared_->served.load(), shared_->required.load());
   }
   const auto last = Start(kills_wanted, "verify");
   EXPECT_EQ(last->Wait(), 0);
