@@ -219,6 +219,7 @@ class Core : public std::enable_shared_from_this<Core> {
   bool MakeIndexRoom() HF_REQUIRES(mutex_);
   std::optional<Place> AllocateIn(int tier, const Shape& shape) HF_REQUIRES(mutex_);
   bool MayMove(int tier, uint64_t bytes) HF_REQUIRES(mutex_);
+  bool RoomIsComing(int tier, const Entry& e, bool rewrite) HF_REQUIRES(mutex_);
   bool StartMove(EntryId id, int from, int to, Move::Reason reason, bool reclaim)
       HF_REQUIRES(mutex_);
   bool StartMoves() HF_EXCLUDES(mutex_);

@@ -2,6 +2,8 @@
 // thread. It never touches a payload byte and waits at one place.
 #include <algorithm>
 #include <array>
+#include <string>
+#include <system_error>
 
 #include "kvstore/check.h"
 #include "kvstore/internal/core.h"
@@ -13,6 +15,13 @@ namespace {
 constexpr Duration kIdle = std::chrono::milliseconds(100);
 constexpr Duration kFencePoll = std::chrono::microseconds(50);
 constexpr int64_t kFailingMillis = 5'000;  // a tier that failed is not waited for this long
+
+// Said when a tier that worked fails, and not again while it goes on failing.
+std::string FaultLine(Where tier, int os_errno) {
+  return std::string(ToString(tier)) + ": " +
+         (os_errno != 0 ? std::generic_category().message(os_errno) : "records that are damaged") +
+         "; what it cannot keep or give is a miss, and it is tried again";
+}
 
 }  // namespace
 
@@ -133,16 +142,21 @@ bool Core::StepTiers(Instant now, HoldMillis hold_now) {
   bool did = false;
   for (int t : {int{kFlash}, int{kDisk}}) {
     if (tiers_[t] == nullptr) continue;
-    Section section(*this);
-    const uint64_t before = tiers_[t]->usage().groups_free;
-    ledger_.grouped(t)->Step(now, hold_now);
-    const TierUsage usage = tiers_[t]->usage();
-    did = did || usage.groups_free != before;
-    if (usage.faults != tier_faults_[t]) {
-      tier_faults_[t] = usage.faults;
-      tier_failing_until_[t] = now + std::chrono::milliseconds(kFailingMillis);
+    std::string line;
+    {
+      Section section(*this);
+      const uint64_t before = tiers_[t]->usage().groups_free;
+      ledger_.grouped(t)->Step(now, hold_now);
+      const TierUsage usage = tiers_[t]->usage();
+      did = did || usage.groups_free != before;
+      if (usage.faults != tier_faults_[t]) {
+        if (tier_failing_[t] == 0) line = FaultLine(ToWhere(t), usage.last_errno);
+        tier_faults_[t] = usage.faults;
+        tier_failing_until_[t] = now + std::chrono::milliseconds(kFailingMillis);
+      }
+      tier_failing_[t] = now < tier_failing_until_[t] ? 1 : 0;
     }
-    tier_failing_[t] = now < tier_failing_until_[t] ? 1 : 0;
+    if (!line.empty()) Log(LogLevel::kError, line);
   }
   return did;
 }

@@ -105,7 +105,9 @@ bool Core::BeginLoad(const OperationPtr& op, size_t i, EntryId id) {
       // Making room may have taken the copy that was to be read.
       if (e.generation != load->generation || !e.readable(load->tier)) {
         if (load->frame != kNoFrame) frames_.Free(load->frame, frame_bytes, load->use);
-        return false;
+        if (e.generation == load->generation && e.nearest() >= 0) return BeginLoad(op, i, id);
+        Final(op, i, Item::kMiss);
+        return true;
       }
     }
     if (load->frame == kNoFrame && op->kind != Operation::Kind::kPrefetch) {

@@ -204,6 +204,19 @@ void Core::EndMove(Move& move) {
   room_changed_ = step_wanted_ = true;
 }
 
+// Whether a tier below that has no place for a copy now will have one by itself: a group is being
+// prepared, flushed or taken back. A rewrite out of a group cannot wait for that group.
+bool Core::RoomIsComing(int tier, const Entry& e, bool rewrite) {
+  if (tier < kFlash || tier_failing_[tier]) return false;
+  const GroupedTier* t = ledger_.grouped(tier);
+  const uint64_t longest = t->limits().frame_bytes_max;
+  if (longest != 0 && e.frame_bytes() > longest) return false;
+  if (rewrite ? t->usage().groups_free > 0 : !t->NeedsRoom()) return true;
+  if (paced_[tier].moves > 0 || t->in_flight() > 0) return true;
+  return !rewrite && (reclaims_[tier].active || t->usage().undurable_bytes > 0 ||
+                      t->NextStep() != Instant::max());
+}
+
 // Entries that wait in a queue for their move. True: one was started.
 bool Core::StartQueued(std::deque<EntryId>& queue, Move::Reason reason) {
   bool did = false;
@@ -236,11 +249,7 @@ bool Core::StartQueued(std::deque<EntryId>& queue, Move::Reason reason) {
         continue;
       }
       // No place below. Somebody makes room there, or else this copy may be dropped unspilled.
-      const bool coming = down.tier >= kFlash && !tier_failing_[down.tier] &&
-                          (reclaims_[down.tier].active || paced_[down.tier].moves > 0 ||
-                           ledger_.grouped(down.tier)->in_flight() > 0 ||
-                           ledger_.grouped(down.tier)->NextStep() != Instant::max());
-      if (!coming && &queue == &urgent_) {
+      if (&queue == &urgent_ && !RoomIsComing(down.tier, e, /*rewrite=*/false)) {
         e.refused = 1;
         pop();
       }

@@ -86,8 +86,9 @@ bool Core::MoveKept(int tier, HoldMillis now) {
     const uint32_t generation = e.generation;
     if (!StartMove(id, tier, to, reason, /*reclaim=*/true)) {
       if (r.moves > 0) return false;  // a frame or a place comes free with those
-      // Nothing is under way that would make room: it is dropped, as the last resort of a full
+      // Where nothing is under way that would make room it is dropped, as the last resort of a full
       // tier.
+      if (RoomIsComing(to, e, to == tier)) return false;
       if (ledger_.index[id].generation == generation && ledger_.index[id].readable(tier)) {
         ledger_.DropCopy(id, tier, e.deadline <= now ? Why::kExpired : Why::kRoom);
       }
