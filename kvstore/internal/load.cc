@@ -216,7 +216,7 @@ void Core::LoadFailed(std::unique_ptr<Load> load) {
     loads_.erase(it);
   }
   const Entry& e = ledger_.index[load->id];
-  if (load->arriving && e.generation == load->generation) ledger_.Abandon(load->id, kDdr);
+  if (load->arriving && e.generation == load->generation) ledger_.Abandon(load->id, kDdr, Why::kCorrupt);
   if (load->frame != kNoFrame) frames_.Free(load->frame, load->frame_bytes, load->use);
   room_changed_ = true;
   bool first = true;
