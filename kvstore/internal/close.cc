@@ -64,20 +64,18 @@ Status Core::Drain(Instant until) {
     return {StatusCode::kDeadlineExceeded,
             "drain: " + std::to_string(left) + " blocks under a granted hold were not written"};
   }
-  {
-    Section section(*this);
-    for (int t : {int{kFlash}, int{kDisk}}) {
-      if (tiers_[t] != nullptr) ledger_.grouped(t)->RequestFlush();
-    }
-    outbox_.ring = true;
-  }
   return WaitFor(
       [&] {
-        MutexLock lock(mutex_);
+        Section section(*this);
         uint64_t undurable = meta_waiting_ + ledger_.moved_deadlines.size();
         for (int t : {int{kFlash}, int{kDisk}}) {
-          if (tiers_[t] != nullptr) undurable += tiers_[t]->usage().undurable_bytes;
+          if (tiers_[t] == nullptr) continue;
+          const uint64_t bytes = tiers_[t]->usage().undurable_bytes;
+          // Again each time: what was still being written is not part of an earlier flush.
+          if (bytes > 0) ledger_.grouped(t)->RequestFlush();
+          undurable += bytes;
         }
+        outbox_.ring = undurable > 0;
         return undurable == 0;
       },
       until, "drain: flush");

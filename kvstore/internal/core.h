@@ -165,7 +165,7 @@ class Core : public std::enable_shared_from_this<Core> {
   };
   Result<OpId> StartFetch(const OperationPtr& op, const Memory& target);
   void RunFetch(const OperationPtr& op) HF_EXCLUDES(mutex_);
-  void Accept(const OperationPtr& op) HF_REQUIRES(mutex_);
+  bool AcceptSome(const OperationPtr& op) HF_REQUIRES(mutex_);
   bool BeginFetch(const OperationPtr& op, std::vector<Hit>& hits) HF_REQUIRES(mutex_);
   bool BeginLoad(const OperationPtr& op, size_t i, EntryId id) HF_REQUIRES(mutex_);
   bool Attach(const OperationPtr& op, size_t i, EntryId id) HF_REQUIRES(mutex_);
@@ -203,6 +203,7 @@ class Core : public std::enable_shared_from_this<Core> {
                  std::byte* payload) const;
   void Publish(const OperationPtr& op, const PutItem& item) HF_REQUIRES(mutex_);
   void Published(EntryId id, bool kept) HF_REQUIRES(mutex_);
+  bool TouchSome(const OperationPtr& op, size_t touches) HF_REQUIRES(mutex_);
   void TouchPut(const OperationPtr& op) HF_REQUIRES(mutex_);
   void ParkPut(const OperationPtr& op) HF_REQUIRES(mutex_);
   bool RetryPuts(Instant now) HF_EXCLUDES(mutex_);

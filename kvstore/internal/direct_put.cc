@@ -135,7 +135,7 @@ void Core::OnDirectPut(std::unique_ptr<DirectPut> put) {
       ++ledger_.stats[put->tier].failed;
       ledger_.stats[put->tier].last_errno = put->io.os_errno;
     }
-    if (here) ledger_.Abandon(put->id, put->tier);
+    if (here) ledger_.Abandon(put->id, put->tier, Why::kMoved);
     op->cut = std::min(op->cut, size_t{put->block});
     item = Item::kDeclined;
   }

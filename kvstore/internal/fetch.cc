@@ -102,13 +102,18 @@ Result<OpId> Core::StartFetch(const OperationPtr& op, const Memory& target) {
 }
 
 void Core::RunFetch(const OperationPtr& op) {
+  for (bool more = true; more;) {
+    Section section(*this);
+    if (op->completed || op->running) return;
+    more = !op->accepted && (AcceptSome(op) || TouchSome(op, kBlocksPerLock));
+    op->accepted = !more;
+  }
   std::vector<Hit> hits;
   for (;;) {
     hits.clear();
     {
       Section section(*this);
       if (op->completed || op->running) return;
-      if (!op->accepted) Accept(op);
       const bool blocked = BeginFetch(op, hits);
       if (hits.empty()) {
         CompleteIfOver(op);
@@ -121,19 +126,23 @@ void Core::RunFetch(const OperationPtr& op) {
   }
 }
 
-// Decides which blocks are served, once, and touches them deepest first.
-void Core::Accept(const OperationPtr& op) {
-  op->accepted = true;
+// Decides which blocks are served, once; they are touched deepest first when that is over. True:
+// more is to be looked up.
+bool Core::AcceptSome(const OperationPtr& op) {
   const size_t n = op->size();
-  const HoldMillis now = HoldNow();
-  if (n == 0) return;
+  if (op->accepting == n) return false;
   if (closed_ || !EpochCurrent(op->blocks)) {
+    op->accepting = n;
     CutFrom(op, 0, Item::kMiss);
-    return;
+    return false;
   }
-  op->touched.assign(n, kNoEntry);
-  ledger_.ForEach(op->blocks, 0, n, [&](size_t i, EntryId id) {
-    if (op->at[i] == At::kFinal) return false;
+  op->touched.resize(n, kNoEntry);
+  const HoldMillis now = HoldNow();
+  const size_t end = std::min(n, op->accepting + kBlocksPerLock);
+  bool on = true;
+  ledger_.ForEach(op->blocks, op->accepting, end, [&](size_t i, EntryId id) {
+    on = op->at[i] != At::kFinal;
+    if (!on) return false;
     if (op->skips(i)) {
       Final(op, i, Item::kSkipped);
       return true;
@@ -144,19 +153,42 @@ void Core::Accept(const OperationPtr& op) {
                                                                    : op->MemoryBytes(i);
     if (!served || (expected != 0 && expected != ledger_.index[id].payload_bytes)) {
       Final(op, i, Item::kMiss);
-      return !op->fetch.prefix;
+      on = !op->fetch.prefix;
+      return on;
     }
     op->touched[i] = id;
+    op->touch_left = i + 1;
     ledger_.PrefetchTouch(id);
     return true;
   });
-  EntryId first = kNoEntry;
-  for (size_t i = n; i-- > 0;) {
-    if (op->touched[i] == kNoEntry) continue;
-    first = op->touched[i];
-    ledger_.Touch(first, op->request, now);
+  op->accepting = on ? end : n;
+  return op->accepting < n;
+}
+
+// Touches so many of an operation's blocks, deepest first, then of their ancestors, so that the
+// root ends most recent. True: more are left.
+bool Core::TouchSome(const OperationPtr& op, size_t touches) {
+  const HoldMillis now = HoldNow();
+  for (; touches > 0 && op->touch_left > 0; --touches) {
+    const size_t i = --op->touch_left;
+    const EntryId id = op->touched[i];
+    if (id == kNoEntry || !(ledger_.index[id].key == op->blocks.key(i))) continue;
+    if (op->kind == Operation::Kind::kPut && op->results[i] > Item::kDowngraded) continue;
+    ledger_.Touch(id, op->request, now);
+    op->touch_at = id;
+    op->touch_generation = ledger_.index[id].generation;
   }
-  if (first != kNoEntry) ledger_.TouchAncestors(first, 0, op->request, now);
+  if (op->touch_left > 0) return true;
+  while (op->touch_at != kNoEntry) {
+    const Entry& e = ledger_.index[op->touch_at];
+    const EntryId parent = e.generation == op->touch_generation ? ledger_.Parent(e) : kNoEntry;
+    if (parent != kNoEntry && touches-- == 0) return true;
+    op->touch_at = parent;
+    if (parent == kNoEntry) break;
+    ledger_.Touch(parent, op->request, now);
+    op->touch_generation = ledger_.index[parent].generation;
+  }
+  return false;
 }
 
 // One locked section's worth. True: the next block waits for a window or a frame.

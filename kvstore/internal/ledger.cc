@@ -18,7 +18,8 @@ Status Ledger::Init(const StoreOptions& options, std::array<Tier*, kTiers> tiers
                             ? options.flash_bytes
                             : options.hbm_bytes + options.ddr_bytes + options.disk_bytes;
   HF_RETURN_IF_ERROR(holds.Init(options, unlimited ? UINT64_MAX : base, index));
-  HF_RETURN_IF_ERROR(admission.Init(options.write_bytes_per_day,
+  const bool below = options.flash_bytes > 0 || options.disk_bytes > 0;
+  HF_RETURN_IF_ERROR(admission.Init(below ? options.write_bytes_per_day : UINT64_MAX,
                                     options.flash_bytes / FrameBytes(options.payload_bytes_typical),
                                     run_now));
   flash_rows_ = {options.unheld_flash};
@@ -181,11 +182,12 @@ void Ledger::Touch(EntryId id, uint16_t request, HoldMillis now) {
   if (e.readable(kDdr)) policy(kDdr)->Touch(id);
   if (e.readable(kFlash)) {
     grouped(kFlash)->Touched(flash_at_[id], before, e.last_touch);
-    e.used_on_flash = 1;
   }
   if (e.readable(kDisk)) grouped(kDisk)->Touched(disk_at_[id], before, e.last_touch);
   if (e.last_request == request) return;
   e.last_request = request;
+  // By another request: a put that waited for room touches what it spilled itself.
+  e.used_on_flash = e.readable(kFlash) ? 1 : 0;
   e.refused = 0;
   if (e.touches < 255) ++e.touches;
   if (e.hold_class == 0) {
@@ -325,11 +327,11 @@ void Ledger::DropCopy(EntryId id, int t, Why why) {
   Relist(id);
 }
 
-void Ledger::Abandon(EntryId id, int t) {
+void Ledger::Abandon(EntryId id, int t, Why why) {
   Entry& e = index[id];
   HF_CHECK(e.copy(t) == CopyState::kArriving);
   e.set_copy(t, CopyState::kAbsent);
-  if (e.copies == 0) Remove(id, Why::kMoved);
+  if (e.copies == 0) Remove(id, why);
 }
 
 FrameRef Ledger::Ref(EntryId id) noexcept {

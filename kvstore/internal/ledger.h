@@ -122,8 +122,8 @@ class Ledger {
   // Ends one copy; the last one takes the entry with it, unless a copy is arriving.
   void DropCopy(EntryId id, int tier, Why why);
   // An arriving copy that will not come; whoever was bringing it still owns its place. The entry
-  // goes when that was all it had.
-  void Abandon(EntryId id, int tier);
+  // goes, for this reason, when that was all it had.
+  void Abandon(EntryId id, int tier, Why why);
 
   FrameRef Ref(EntryId id) noexcept;  // requires a readable ddr copy
   void Unref(const FrameRef& ref);

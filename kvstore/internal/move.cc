@@ -153,7 +153,7 @@ void Core::OnMove(std::unique_ptr<Move> move) {
   if (move->to >= kFlash) {
     ledger_.grouped(move->to)->Touched(move->target, move->stamp, e.last_touch);
   }
-  if (move->from == move->to) {
+  if (e.readable(move->to)) {  // rewritten, or written again while its old copy there leaves
     ledger_.Relocate(move->id, move->to, move->target);
   } else {
     ledger_.SetLive(move->id, move->to, move->target);

@@ -51,7 +51,11 @@ struct Operation {
 
   std::vector<At> at;
   std::vector<EntryId> touched;  // accepted blocks, to be touched deepest first
-  size_t cursor = 0;             // blocks before it were begun
+  size_t accepting = 0;          // blocks before it were looked up
+  size_t touch_left = 0;         // of touched, from the front
+  EntryId touch_at = kNoEntry;   // touched last; its ancestors follow
+  uint32_t touch_generation = 0;
+  size_t cursor = 0;  // blocks before it were begun
   size_t finals = 0;
   size_t good = 0;        // done or kept
   size_t cut = SIZE_MAX;  // blocks from here on end as `cut_item`

@@ -11,11 +11,10 @@ namespace {
 
 using At = Operation::At;
 
+constexpr size_t kPutsPerSection = 64;    // looked at, where they are here already
 constexpr size_t kCopiesPerSection = 16;  // frames taken before the lock is given back to copy
 
 Status BadPut(const std::string& what) { return {StatusCode::kInvalidArgument, "put: " + what}; }
-
-bool Kept(Item item) { return item <= Item::kDowngraded && item != Item::kPending; }
 
 }  // namespace
 
@@ -80,7 +79,7 @@ void Core::RunPut(const OperationPtr& op) {
       if (op->completed || op->running) return;
       more = BeginPuts(op, items);
       if (items.empty() && !more) {
-        if (op->finals == op->size()) TouchPut(op);
+        if (op->finals == op->size() && TouchSome(op, kBlocksPerLock)) continue;
         CompleteIfOver(op);
         return;
       }
@@ -94,11 +93,6 @@ void Core::RunPut(const OperationPtr& op) {
     Section section(*this);
     for (const PutItem& item : items) Publish(op, item);
     op->running = false;
-    if (op->finals == op->size()) {
-      TouchPut(op);
-      CompleteIfOver(op);
-      return;
-    }
     if (op->parked) {
       outbox_.ring = true;  // the driver may have passed over it while it ran
       return;
@@ -111,14 +105,14 @@ bool Core::BeginPuts(const OperationPtr& op, std::vector<PutItem>& items) {
   if (!op->accepted) {
     op->accepted = true;
     op->touched.assign(op->size(), kNoEntry);
+    op->touch_left = op->size();
   }
   const bool closed = closed_ || (op->size() > 0 && !EpochCurrent(op->blocks));
   const size_t begin = op->cursor;
-  if (!frames_.bytes()) items.reserve(std::min(op->size() - begin, kBlocksPerLock));
+  items.reserve(kCopiesPerSection);
   for (; op->cursor < op->size(); ++op->cursor) {
     const size_t i = op->cursor;
-    const bool full =
-        frames_.bytes() ? items.size() >= kCopiesPerSection : op->cursor - begin >= kBlocksPerLock;
+    const bool full = items.size() >= kCopiesPerSection || op->cursor - begin >= kPutsPerSection;
     if (full) return true;
     if (op->at[i] == At::kFinal) continue;
     if (closed) {
@@ -327,19 +321,10 @@ void Core::Published(EntryId id, bool kept) {
   }
 }
 
-// A put moves its chain to the front, deepest block first, so that the root ends most recent.
+// All touches of a put that ends on the driver.
 void Core::TouchPut(const OperationPtr& op) {
-  const HoldMillis now = HoldNow();
-  EntryId first = kNoEntry;
-  for (size_t i = op->touched.size(); i-- > 0;) {
-    const EntryId id = op->touched[i];
-    if (id == kNoEntry || !Kept(op->results[i])) continue;
-    if (!(ledger_.index[id].key == op->blocks.key(i))) continue;
-    first = id;
-    ledger_.Touch(id, op->request, now);
+  while (TouchSome(op, kBlocksPerLock)) {
   }
-  if (first != kNoEntry) ledger_.TouchAncestors(first, 0, op->request, now);
-  op->touched.clear();
 }
 
 // ------------------------------------------------------------------ waiting for room
