@@ -128,8 +128,9 @@ class TestStore {
   Blocks Branch(uint32_t number, size_t shared, uint32_t branch, size_t blocks);
 
   std::vector<Item> Put(const Blocks& blocks, uint64_t bytes, const PutOptions& options = {});
-  std::vector<Item> Put(const Blocks& blocks, uint64_t bytes, Duration hold) {
-    return Put(blocks, bytes, PutOptions{.hold = {hold}});
+  std::vector<Item> Put(const Blocks& blocks, uint64_t bytes, Duration hold,
+                        Duration wait_max = 2s) {
+    return Put(blocks, bytes, PutOptions{.hold = {hold}, .wait_max = wait_max});
   }
   std::vector<Item> Fetch(const Blocks& blocks, uint64_t bytes, const FetchOptions& options = {});
   std::unique_ptr<Fetching> StartFetch(const Blocks& blocks, uint64_t bytes,
