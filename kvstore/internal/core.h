@@ -161,6 +161,7 @@ class Core : public std::enable_shared_from_this<Core> {
   // ---- fetch (fetch.cc, load.cc)
   struct Hit {
     uint32_t block;
+    uint32_t payload_bytes;
     FrameRef ref;
   };
   Result<OpId> StartFetch(const OperationPtr& op, const Memory& target);

@@ -217,21 +217,22 @@ bool Core::BeginFetch(const OperationPtr& op, std::vector<Hit>& hits) {
         Final(op, i, Item::kDone);
         continue;
       }
-      CountHit(kDdr, e.payload_bytes);
       if (ledger_.on(kHbm) && op->fetch.keep && !e.readable(kHbm) && !e.moving) {
         to_hbm_.push_back(id);
         step_wanted_ = outbox_.ring = true;
       }
       if (!frames_.bytes()) {  // nothing to copy
+        CountHit(kDdr, e.payload_bytes);
         Final(op, i, Item::kDone);
         continue;
       }
       if (op->views) {
+        CountHit(kDdr, e.payload_bytes);
         TakeHit(op, i, ledger_.Ref(id));
         continue;
       }
       op->at[i] = At::kCopying;
-      hits.push_back({static_cast<uint32_t>(i), ledger_.Ref(id)});
+      hits.push_back({static_cast<uint32_t>(i), e.payload_bytes, ledger_.Ref(id)});
       continue;
     }
     if (!Attach(op, i, id) && !BeginLoad(op, i, id)) return true;
@@ -286,6 +287,7 @@ void Core::CopyHits(const OperationPtr& op, const std::vector<Hit>& hits) {
       }
     }
     Final(op, hits[h].block, good[h] ? Item::kDone : Item::kCorrupt);
+    if (op->results[hits[h].block] == Item::kDone) CountHit(kDdr, hits[h].payload_bytes);
   }
   room_changed_ = true;
   if (!parked_.empty() || !starved_.empty()) outbox_.ring = true;

@@ -216,7 +216,8 @@ void Core::LoadFailed(std::unique_ptr<Load> load) {
     loads_.erase(it);
   }
   const Entry& e = ledger_.index[load->id];
-  if (load->arriving && e.generation == load->generation) ledger_.Abandon(load->id, kDdr, Why::kCorrupt);
+  if (load->arriving && e.generation == load->generation)
+    ledger_.Abandon(load->id, kDdr, Why::kCorrupt);
   if (load->frame != kNoFrame) frames_.Free(load->frame, load->frame_bytes, load->use);
   room_changed_ = true;
   bool first = true;
@@ -301,7 +302,7 @@ void Core::FinishLoad(Load& load, const FrameRef& ref) {
     if (std::exchange(first, false)) --a.op->window;
     Operation& op = *a.op;
     if (op.at[a.block] != At::kFinal) {
-      CountHit(load.tier, payload_bytes);
+      if (a.block < op.cut) CountHit(load.tier, payload_bytes);  // else it ends as a miss
       if (op.views) {
         const uint64_t bytes = op.fetch.bytes != 0 ? op.fetch.bytes : payload_bytes;
         const bool ddr = ref.at != kNoFrame && ledger_.index[ref.id].generation == ref.generation &&

@@ -66,14 +66,17 @@ std::vector<std::string> FourTiers() {
 TEST_F(ReplayCommandTest, RealBytesComeBackFromEveryTierWithNoneWrong) {
   const Json json = RunJson(FourTiers());
   EXPECT_GT(json["hits"], 0);
-  EXPECT_EQ(json["verified_blocks"], json["hits"]);
+  EXPECT_GE(json["verified_blocks"], json["hits"]);
   EXPECT_EQ(json["wrong_bytes"], 0);
   uint64_t verified = 0;
   for (const Json& tier : json["tiers"]) {
     EXPECT_TRUE(tier["on"]) << tier["name"];
     verified += tier["verified_blocks"].get<uint64_t>();
   }
-  EXPECT_EQ(json["verified_blocks"], verified);
+  // Blocks that a tier served behind one that went meanwhile are no hits of the request.
+  EXPECT_GE(verified, json["verified_blocks"]);
+  EXPECT_LE(verified,
+            json["verified_blocks"].get<uint64_t>() + json["fetch_items"]["miss"].get<uint64_t>());
   EXPECT_GT(json["tiers"][1]["hits"], 0);
   EXPECT_GT(json["tiers"][2]["spilled_in"], 0);
   EXPECT_GT(json["tiers"][2]["hits"], 0);
@@ -89,7 +92,7 @@ TEST_F(ReplayCommandTest, SeveralRequestsAtATimeAreVerifiedToo) {
   arguments.insert(arguments.end(), {"--concurrency", "4", "--hold", "mix"});
   const Json json = RunJson(arguments);
   EXPECT_EQ(json["requests"], 60);
-  EXPECT_EQ(json["verified_blocks"], json["hits"]);
+  EXPECT_GE(json["verified_blocks"], json["hits"]);
   EXPECT_EQ(json["wrong_bytes"], 0);
   ASSERT_EQ(json["holds"].size(), 3u);
   uint64_t requests = 0;
