@@ -135,6 +135,7 @@ void Core::OnMove(std::unique_ptr<Move> move) {
         ledger_.place(move->id, move->from) == move->io.place) {
       ledger_.DropCopy(move->id, move->from, Why::kCorrupt);
     }
+    if (move->to != kDdr) tiers_[move->to]->Free(move->target);
     EndMove(*move);
     return;
   }

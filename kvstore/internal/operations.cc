@@ -172,15 +172,19 @@ void Core::CompleteIfOver(const OperationPtr& op) {
   Complete(op);
 }
 
-// From the first block of a prefix that is not done on nothing is: blocks that came out of order.
+// Blocks may end out of order: from the first of a prefix that is not done on nothing is; and of a
+// chain that is put, what follows a declined block counts as declined, though it may be here.
 void Core::CutDone(const OperationPtr& op) {
-  if (!op->fetch.prefix || op->fetch.each || op->cut == SIZE_MAX) return;
+  const bool put = op->kind == Operation::Kind::kPut;
+  const bool ordered = put ? op->blocks.linked() : op->fetch.prefix && !op->fetch.each;
+  if (!ordered || op->cut == SIZE_MAX) return;
   bool failed = false;
   for (size_t i = 0; i < op->size(); ++i) {
     if (op->results[i] > Item::kSkipped) failed = true;
-    if (!failed || op->results[i] != Item::kDone) continue;
-    op->results[i] = Item::kMiss;
+    if (!failed || op->results[i] >= Item::kSkipped) continue;
+    op->results[i] = put ? Item::kDeclined : Item::kMiss;
     --op->good;
+    if (put) continue;
     --counters_.fetched;
     ++counters_.missed;
   }
@@ -188,7 +192,10 @@ void Core::CutDone(const OperationPtr& op) {
 
 void Core::Complete(const OperationPtr& op) {
   op->completed = true;
-  if (op->kind == Operation::Kind::kFetch || op->kind == Operation::Kind::kPrefetch) CutDone(op);
+  if (op->kind != Operation::Kind::kMeta) CutDone(op);
+  for (size_t i = 0; op->views != nullptr && i < op->size(); ++i) {
+    if (op->results[i] != Item::kDone) op->views->views[i].bytes = 0;  // shows nothing
+  }
   for (RegionId r : op->regions) --regions_[r].users;
   if (op->queue != nullptr && !op->fetch.each) {
     Completion c;
