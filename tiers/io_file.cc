@@ -140,8 +140,9 @@ Status IoFile::CheckDevice() const {
 }
 
 Status IoFile::NoDirect() const {
-  return {StatusCode::kUnimplemented,
-          path_ + ": this file system refuses O_DIRECT; another directory, or buffered = true"};
+  return {
+      StatusCode::kUnimplemented,
+      path_ + ": this file system refuses O_DIRECT; another directory, or flash_buffered = true"};
 }
 
 Status IoFile::NoSpace(uint64_t missing_bytes, uint64_t free_bytes) const {

@@ -15,8 +15,9 @@ namespace {
 constexpr Duration kIdle = std::chrono::milliseconds(100);
 constexpr Duration kFencePoll = std::chrono::microseconds(50);
 constexpr int64_t kFailingMillis = 5'000;  // a tier that failed is not waited for this long
+constexpr Duration kSaidAgain = std::chrono::minutes(1);  // without a fault
 
-// Said when a tier that worked fails, and not again while it goes on failing.
+// Said when a tier fails, and not again while it goes on failing.
 std::string FaultLine(Where tier, int os_errno) {
   return std::string(ToString(tier)) + ": " +
          (os_errno != 0 ? std::generic_category().message(os_errno) : "records that are damaged") +
@@ -91,9 +92,9 @@ bool Core::PollTiers() {
     Section section(*this);
     if (tier_woke_.exchange(false, std::memory_order_acq_rel)) room_changed_ = true;
     for (int t : {int{kFlash}, int{kDisk}}) {
-      if (tiers_[t] != nullptr && ledger_.grouped(t)->NextStep() <= run_clock_->Now()) {
-        room_changed_ = true;
-      }
+      // Not by the ledger: it knows no tier yet when an opening fails.
+      auto* tier = static_cast<GroupedTier*>(tiers_[t].get());
+      if (tier != nullptr && tier->NextStep() <= run_clock_->Now()) room_changed_ = true;
     }
   }
   for (int t = 0; t < kTiers; ++t) {
@@ -150,7 +151,10 @@ bool Core::StepTiers(Instant now, HoldMillis hold_now) {
       const TierUsage usage = tiers_[t]->usage();
       did = did || usage.groups_free != before;
       if (usage.faults != tier_faults_[t]) {
-        if (tier_failing_[t] == 0) line = FaultLine(ToWhere(t), usage.last_errno);
+        const bool first = tier_faults_[t] == 0;
+        if (first || now >= tier_failing_until_[t] + kSaidAgain) {
+          line = FaultLine(ToWhere(t), usage.last_errno);
+        }
         tier_faults_[t] = usage.faults;
         tier_failing_until_[t] = now + std::chrono::milliseconds(kFailingMillis);
       }
