@@ -246,6 +246,21 @@ TEST(MoveTest, WhatFollowsABadMemberIsDeclinedAndWhatPrecedesItIsStored) {
             (std::vector<Item>{Item::kDone, Item::kMiss, Item::kMiss}));
 }
 
+TEST(MoveTest, KeysThatAreNotLinkedStandAndFallEachForItself) {
+  TestStore t(SmallStore());
+  ASSERT_TRUE(t.Open().ok());
+  SpaceSpec spec;
+  spec.model = "external";
+  spec.key_bytes = 16;
+  const SpaceId space = *t->OpenSpace(spec);
+  std::vector<std::byte> keys(4 * 16);
+  for (size_t i = 0; i < 4; ++i) keys[i * 16] = std::byte{static_cast<uint8_t>(i + 1)};
+  const Blocks blocks = *Blocks::FromKeys(*t, space, keys);
+  ASSERT_EQ(t.Put(blocks.Slice(1, 1), 2 * kPayload), All(Item::kDone, 1));
+  EXPECT_EQ(t.Put(blocks, kPayload),
+            (std::vector<Item>{Item::kDone, Item::kDeclined, Item::kDone, Item::kDone}));
+}
+
 TEST(MoveTest, FromTheFirstMissOnAFetchIsAMiss) {
   TestStore t(SmallStore());
   ASSERT_TRUE(t.Open().ok());

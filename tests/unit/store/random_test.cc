@@ -1,8 +1,9 @@
-// A random history against a model that knows, for each block, whether it must be there, must not,
-// or may. Same seed, same history.
+// A random history against a model that knows of each block whether it must be there (it was found
+// a moment ago and nothing failed), must not, or may. Same seed, same history.
 #include <algorithm>
-#include <map>
 #include <random>
+#include <set>
+#include <utility>
 
 #include "tests/testing/random_seed.h"
 #include "tests/unit/store/test_store.h"
@@ -33,14 +34,7 @@ class History {
     std::unique_ptr<Fetching> fetch;
     uint64_t tag;
   };
-  // Until when a block may be served; 0: must be absent. kNoDeadline: as long as it likes.
-  using Known = std::map<std::pair<uint32_t, size_t>, HoldMillis>;
-
   uint64_t Pick(uint64_t n) { return random_() % n; }
-  HoldMillis Now() {
-    return std::chrono::duration_cast<std::chrono::milliseconds>(t_.hold().Now().time_since_epoch())
-        .count();
-  }
   Blocks SomeChain(uint32_t& prompt, size_t& first) {
     prompt = static_cast<uint32_t>(Pick(kPrompts)) + 1;
     first = Pick(3) == 0 ? Pick(kChain) : 0;
@@ -78,28 +72,16 @@ class History {
       if (items[i] == Item::kDeclined) declined = true;
       EXPECT_EQ(declined, items[i] == Item::kDeclined)
           << "nothing is kept after the first declined";
-      if (!declined) may_[{prompt, first + i}] = kNoDeadline;
-    }
-    // The holds of a chain move together: the latest that any of it may have.
-    Extend(prompt);
-  }
-
-  // Any touch or hold may have moved deadlines of the chain up to now + 1 h, not beyond.
-  void Extend(uint32_t prompt) {
-    for (size_t i = 0; i < kChain; ++i) {
-      const auto it = may_.find({prompt, i});
-      if (it != may_.end() && it->second != 0) touched_[{prompt, i}] = Now();
+      // Without ddr blocks are written at once: an orphan may be here though it was declined.
+      if (!declined || t_.options().ddr_bytes == 0) may_.insert({prompt, first + i});
     }
   }
 
-  void Check(uint32_t prompt, size_t first, const Blocks& blocks, const std::vector<Item>& items) {
+  void Check(uint32_t prompt, size_t first, const std::vector<Item>& items) {
     for (size_t i = 0; i < items.size(); ++i) {
-      if (items[i] != Item::kDone) continue;
-      const auto it = may_.find({prompt, first + i});
-      EXPECT_TRUE(it != may_.end() && it->second != 0)
+      EXPECT_TRUE(items[i] != Item::kDone || may_.contains({prompt, first + i}))
           << "prompt " << prompt << ", block " << first + i << " was erased or never put";
     }
-    (void)blocks;
   }
 
   void Fetch() {
@@ -109,7 +91,7 @@ class History {
     const bool quiet = fetches_.empty();
     const std::vector<Where> where = t_.Find(blocks);
     const std::vector<Item> items = t_.Fetch(blocks, BytesOf(prompt), {.keep = Pick(2) == 0});
-    Check(prompt, first, blocks, items);
+    Check(prompt, first, items);
     const auto bad =
         std::find_if(items.begin(), items.end(), [](Item item) { return item != Item::kDone; });
     EXPECT_TRUE(std::all_of(bad, items.end(), [](Item item) { return item != Item::kDone; }))
@@ -119,7 +101,6 @@ class History {
         EXPECT_EQ(items[i], Item::kDone) << "it was here: " << ToString(where[i]);
       }
     }
-    Extend(prompt);
   }
 
   void StartFetch() {
@@ -130,7 +111,6 @@ class History {
     if (Pick(4) == 0) options.deadline = t_.Now() + Duration(Pick(2'000'000));
     fetches_.push_back({t_.StartFetch(blocks, BytesOf(prompt), options, ++tag_), tag_});
     if (Pick(3) == 0) t_->Cancel(fetches_.back().fetch->op);
-    Extend(prompt);
     if (Pick(2) == 0) t_.Pass(Duration(Pick(500'000)));
   }
 
@@ -156,7 +136,6 @@ class History {
     size_t first = 0;
     const Blocks blocks = SomeChain(prompt, first);
     t_.SetHold(blocks, Pick(2) == 0 ? k5m : k1h);
-    Extend(prompt);
   }
 
   void Forget(bool erase) {
@@ -168,7 +147,7 @@ class History {
       return;
     }
     EXPECT_TRUE(t_->Erase(blocks).ok());
-    for (size_t i = 0; i < blocks.size(); ++i) may_[{prompt, first + i}] = 0;
+    for (size_t i = 0; i < blocks.size(); ++i) may_.erase({prompt, first + i});
     EXPECT_EQ(t_.Resident(blocks), 0u);
   }
 
@@ -176,7 +155,6 @@ class History {
     uint32_t prompt = 0;
     size_t first = 0;
     t_->Touch(SomeChain(prompt, first), Pick(5));
-    Extend(prompt);
   }
 
   void PrefetchSome() {
@@ -184,7 +162,6 @@ class History {
     size_t first = 0;
     const Blocks blocks = SomeChain(prompt, first);
     t_.Prefetch(blocks, t_.options().hbm_bytes > 0 && Pick(2) == 0 ? Where::kHbm : Where::kDdr);
-    Extend(prompt);
   }
 
   void Look() {
@@ -193,8 +170,7 @@ class History {
     const Blocks blocks = SomeChain(prompt, first);
     const Match match = t_->FindPrefix(blocks, 0, Duration(Pick(1'000'000'000)));
     for (size_t i = 0; i < match.count; ++i) {
-      const auto it = may_.find({prompt, first + i});
-      EXPECT_TRUE(it != may_.end() && it->second != 0);
+      EXPECT_TRUE(may_.contains({prompt, first + i}));
     }
   }
 
@@ -252,8 +228,7 @@ class History {
     for (uint32_t prompt = 1; prompt <= kPrompts; ++prompt) {
       const std::vector<Where> where = t_.Find(t_.Prompt(prompt, kChain));
       for (size_t i = 0; i < kChain; ++i) {
-        const auto it = may_.find({prompt, i});
-        EXPECT_TRUE(where[i] == Where::kAbsent || (it != may_.end() && it->second != 0))
+        EXPECT_TRUE(where[i] == Where::kAbsent || may_.contains({prompt, i}))
             << "prompt " << prompt << ", block " << i << " came back";
       }
     }
@@ -261,8 +236,7 @@ class History {
 
   std::mt19937_64 random_;
   TestStore t_;
-  Known may_;
-  Known touched_;
+  std::set<std::pair<uint32_t, size_t>> may_;  // prompt, block: may be served; all others must not
   std::vector<Async> fetches_;
   uint64_t tag_ = 0;
   bool faults_ = false;

@@ -42,6 +42,7 @@ TEST(RealStoreTest, BlocksGoDownComeUpAndOutliveARestart) {
 TEST(RealStoreTest, ThreadsThatPutFetchAndEvictAHundredKeysNeverSeeWrongBytes) {
   StoreOptions o = RealStore();
   o.ddr_bytes = 512 << 10;  // 25 frames
+  o.payload_bytes_max = 64 << 10;
   TestStore t(o, World::kReal);
   ASSERT_TRUE(t.Open().ok());
   constexpr int kThreads = 8;
