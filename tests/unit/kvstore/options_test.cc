@@ -391,7 +391,7 @@ TEST(OptionsTest, NoCombinationIsAcceptedThatCannotWork) {
     if (!checked.has_value()) continue;
     ++accepted;
     const uint64_t typical = FrameBytes(checked->payload_bytes_typical);
-    EXPECT_EQ(checked->ddr_bytes % checked->page_bytes, 0u);
+    EXPECT_EQ(checked->ddr_bytes % kPageBytes, 0u);
     EXPECT_TRUE(checked->ddr_bytes == 0 ||
                 checked->ddr_bytes >= 2 * FrameBytes(checked->payload_bytes_max));
     EXPECT_TRUE(checked->flash_bytes == 0 ||
