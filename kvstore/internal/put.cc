@@ -123,7 +123,8 @@ bool Core::BeginPuts(const OperationPtr& op, std::vector<PutItem>& items) {
       Final(op, i, Item::kSkipped);
       continue;
     }
-    if (op->blocks.linked() && op->cut <= i) {  // from the first that is declined or fails the rest would be orphans
+    if (op->blocks.linked() &&
+        op->cut <= i) {  // from the first that is declined or fails the rest would be orphans
       ++counters_.declined_orphan;
       Final(op, i, Item::kDeclined);
       continue;

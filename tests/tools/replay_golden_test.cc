@@ -55,5 +55,37 @@ INSTANTIATE_TEST_SUITE_P(
       return std::string(param.param.trace) + "Hold" + param.param.hold;
     });
 
+// What ddr and flash keep between them, against one LRU of their summed capacity.
+struct TwoTiers {
+  const char* ddr;
+  const char* flash;
+  uint64_t lru_hits;  // at the sum, of the policy alone; see docs/replay.md
+  double share;       // of those that must be reached
+};
+
+class TwoTiersTest : public ::testing::TestWithParam<TwoTiers> {};
+
+TEST_P(TwoTiersTest, ComeCloseToOneCacheOfTheirSum) {
+  const std::string trace = std::string(HOLDFAST_TRACE_DIR) + "/mooncake/conversation_trace.jsonl";
+  HF_SKIP_WITHOUT_TRACE(trace);
+  const CommandDirectory directory;
+  const CommandResult result =
+      RunCommand(directory, {"replay", trace, "--bytes", "none", "--hbm", "0", "--ddr",
+                             GetParam().ddr, "--flash", GetParam().flash, "--disk", "0", "--tail",
+                             "keep", "--placement", "all", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_GE(json["hits"].get<double>(),
+            GetParam().share * static_cast<double>(GetParam().lru_hits));
+  EXPECT_LE(json["hits"].get<uint64_t>(), 105'710u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Conversation, TwoTiersTest,
+                         ::testing::Values(TwoTiers{"2000b", "8000b", 61'046, 0.90},
+                                           TwoTiers{"5000b", "20000b", 89'412, 0.95}),
+                         [](const ::testing::TestParamInfo<TwoTiers>& param) {
+                           return std::string(param.param.ddr) + "And" + param.param.flash;
+                         });
+
 }  // namespace
 }  // namespace holdfast::testing
