@@ -293,6 +293,56 @@ TEST(FaultTest, RemovingARegionWaitsForWhatTouchesIt) {
   EXPECT_EQ(t->RemoveRegion(region, t.Now()).code(), StatusCode::kInvalidArgument);
 }
 
+TEST(FaultTest, AFetchOfBlocksThatAreErasedUnderItIsRightOrAMiss) {
+  for (int step = 0; step < 30; ++step) {
+    for (const bool keep : {false, true}) {
+      TestStore t(FlashOnly());
+      ASSERT_TRUE(t.Open().ok());
+      const Blocks chain = OnFlash(t, 1, 20);
+      const auto f = t.StartFetch(chain, kPayload, {.keep = keep});
+      for (int i = 0; i < step; ++i) t.Pass(20us);
+      ASSERT_TRUE(t->Erase(chain).ok());
+      // The same keys again with another length, and others in their places.
+      EXPECT_EQ(t.Put(chain, 5001, k1h), All(Item::kDone, 20));
+      t.Put(t.Prompt(2, 40), kPayload, k1h);
+      t.Settle();
+      f->Done();
+      EXPECT_EQ(std::count(f->items.begin(), f->items.end(), Item::kPending), 0);
+      EXPECT_EQ(t.Completions().size(), 1u);
+      EXPECT_EQ(t.Fetch(chain, 5001), All(Item::kDone, 20));
+    }
+  }
+}
+
+TEST(FaultTest, APutThatWaitsForRoomIsCancelledOrDeclinedOnce) {
+  for (const bool cancel : {true, false}) {
+    TestStore t(FlashOnly());
+    ASSERT_TRUE(t.Open().ok());
+    t.io().Plan({.kind = IoKind::kWrite, .nth = 1, .times = 4, .stall = 10s});
+    t.Put(t.Prompt(1, 50), kPayload, k5m);
+    const Blocks chain = t.Prompt(2, 20);
+    Pages pages(20, kPayload);
+    pages.Fill(chain);
+    std::vector<Item> items(20);
+    const Result<OpId> op = t->SubmitPut(chain, pages.memory(), {.hold = {k5m}, .wait_max = 100ms},
+                                         &t.queue(), 5, items);
+    ASSERT_TRUE(op.has_value());
+    t.Pass(50ms);
+    ASSERT_EQ(items.back(), Item::kPending);
+    if (cancel) t->Cancel(*op);
+    t.Pass(51ms);
+    EXPECT_EQ(t.Completions().size(), 1u);
+    const auto bad =
+        std::find_if(items.begin(), items.end(), [](Item i) { return i > Item::kSkipped; });
+    EXPECT_TRUE(std::all_of(bad, items.end(), [&](Item i) {
+      return i == (cancel ? Item::kCancelled : Item::kDeclined);
+    }));
+    EXPECT_EQ(t.Resident(chain), static_cast<size_t>(bad - items.begin()));
+    t.Pass(20s);
+    EXPECT_TRUE(t->Erase(chain).ok());
+  }
+}
+
 TEST(FaultTest, EraseWhileAPutOrASpillIsUnderWayLeavesNothing) {
   for (int step = 0; step < 30; ++step) {
     TestStore t(FlashOnly());
