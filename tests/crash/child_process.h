@@ -22,6 +22,7 @@ class ChildProcess {
   // `output`: a file for what it prints on both streams; empty: where ours goes.
   explicit ChildProcess(const std::vector<std::string>& arguments, const std::string& output = "") {
     std::vector<char*> argv;
+    argv.reserve(arguments.size() + 1);
     for (const std::string& argument : arguments) {
       argv.push_back(const_cast<char*>(argument.c_str()));
     }

@@ -51,12 +51,12 @@ void Overwrite(const std::string& path, uint64_t offset, const void* bytes, size
 
 class SurroundingsTest : public ::testing::Test {
  protected:
-  SurroundingsTest() {
+  void SetUp() override {
     std::string name = (fs::current_path() / "surroundings.XXXXXX").string();
     work_ = mkdtemp(name.data());
     directory_ = work_ + "/store";
   }
-  ~SurroundingsTest() override {
+  void TearDown() override {
     std::error_code error;
     fs::remove_all(work_, error);
   }
