@@ -46,6 +46,8 @@ class Core : public std::enable_shared_from_this<Core> {
   static Result<std::shared_ptr<Core>> Open(StoreOptions options, Environment environment);
   Core(StoreOptions options, Environment environment);
   ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
 
   // store.h's verbs
   Status Drain(Instant until) HF_EXCLUDES(mutex_);
@@ -117,8 +119,8 @@ class Core : public std::enable_shared_from_this<Core> {
     std::vector<LiveCopy> copies;
     size_t next = 0;  // of copies, not looked at yet
     struct Kept {
-      EntryId id;
-      int to;
+      EntryId id = kNoEntry;
+      int to = -1;
     };
     std::deque<Kept> keep;  // to be written elsewhere first
     uint64_t rewritten_bytes = 0;
@@ -186,12 +188,12 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // ---- put (put.cc, direct_put.cc)
   struct PutItem {
-    uint32_t block;
-    EntryId id;
-    uint32_t generation;
-    FrameAt frame;
-    uint64_t payload_bytes;
-    Item item;
+    uint32_t block = 0;
+    EntryId id = kNoEntry;
+    uint32_t generation = 0;
+    FrameAt frame = kNoFrame;
+    uint64_t payload_bytes = 0;
+    Item item = Item::kPending;
   };
   enum class Begun : uint8_t { kYes, kNow, kWait };  // kNow: final already
   void RunPut(const OperationPtr& op) HF_EXCLUDES(mutex_);
@@ -200,8 +202,9 @@ class Core : public std::enable_shared_from_this<Core> {
   Item PutPresent(const OperationPtr& op, size_t i, EntryId id) HF_REQUIRES(mutex_);
   EntryId AddEntry(const Operation& op, size_t i, uint64_t payload_bytes) HF_REQUIRES(mutex_);
   Item HoldAtPut(const Operation& op, size_t i, EntryId id) HF_REQUIRES(mutex_);
-  void FillFrame(const Operation& op, const PutItem& item, FrameHeader* header,
-                 std::byte* payload) const;
+  static FrameIdentity IdentityOf(const Operation& op, size_t i);
+  static void FillFrame(const Operation& op, size_t i, uint64_t payload_bytes, FrameFixed& fixed,
+                        std::byte* payload);
   void Publish(const OperationPtr& op, const PutItem& item) HF_REQUIRES(mutex_);
   void Published(EntryId id, bool kept) HF_REQUIRES(mutex_);
   bool TouchSome(const OperationPtr& op, size_t touches) HF_REQUIRES(mutex_);
@@ -210,6 +213,7 @@ class Core : public std::enable_shared_from_this<Core> {
   bool RetryPuts(Instant now) HF_EXCLUDES(mutex_);
   Begun BeginDirectPut(const OperationPtr& op, size_t i, uint64_t payload_bytes)
       HF_REQUIRES(mutex_);
+  void WriteDirectPut(DirectPut* put);
   void OnDirectPut(std::unique_ptr<DirectPut> put) HF_REQUIRES(mutex_);
 
   // ---- room and moves (room.cc, move.cc, reclaim.cc)
@@ -336,16 +340,16 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // Recovery only.
   struct RecoveredLink {
-    EntryId id;
+    EntryId id = kNoEntry;
     BlockKey parent;
   };
   std::vector<RecoveredLink> recovered_links_;
   struct RecoveredHold {
-    EntryId id;
-    uint64_t write_id;
-    HoldMillis deadline;
-    uint64_t ttl_ms;
-    bool granted;
+    EntryId id = kNoEntry;
+    uint64_t write_id = 0;
+    HoldMillis deadline = kNoDeadline;
+    uint64_t ttl_ms = 0;
+    bool granted = false;
   };
   std::vector<RecoveredHold> recovered_holds_;
   absl::flat_hash_map<BlockKey, Tombstone, BlockKeyHash> tombstones_;

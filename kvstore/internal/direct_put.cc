@@ -27,6 +27,7 @@ Core::Begun Core::BeginDirectPut(const OperationPtr& op, size_t i, uint64_t payl
   put->tier = tier;
   put->op = op;
   put->block = static_cast<uint32_t>(i);
+  put->payload_bytes = payload_bytes;
   if (options_.bytes) {
     op->ExtentsOf(i, put->extents);
     const TierLimits limits = tiers_[tier]->limits();
@@ -78,33 +79,29 @@ Core::Begun Core::BeginDirectPut(const OperationPtr& op, size_t i, uint64_t payl
     outbox_.submits.push_back(put.release());
     return Begun::kYes;
   }
-  // The checksum pass belongs to whoever runs the put, not to the lock.
+  // The checksum pass belongs to a worker, not to the lock.
   DirectPut* raw = put.release();
-  outbox_.jobs.emplace_back([this, raw, payload_bytes] {
-    const Operation& o = *raw->op;
-    PutItem item{raw->block, raw->id, raw->generation, raw->frame, payload_bytes, raw->item};
-    FrameHeader* header = raw->io.header;
-    const FramePlacement placement = header->placement;
-    if (raw->frame != kNoFrame) {
-      FillFrame(o, item, header, frames_.payload(raw->frame));
-      raw->extents.assign(1, {frames_.payload(raw->frame), RoundUp(payload_bytes, kPageBytes)});
-    } else {
-      FrameIdentity identity;
-      identity.key = o.blocks.key(raw->block);
-      identity.root = o.blocks.root();
-      identity.parent = o.blocks.parent(raw->block);
-      identity.index = o.blocks.position(raw->block) & 0xffffffu;
-      identity.external = o.blocks.external(raw->block);
-      InitFixed(identity, payload_bytes, header->fixed);
-      ChecksumPayload(raw->extents, nullptr, header->fixed);
-      SealFixed(header->fixed);
-    }
-    header->placement = placement;
-    raw->io.payload = raw->extents;
-    Submit(raw);
-    waiter_->Ring();
-  });
+  outbox_.jobs.emplace_back([this, raw] { WriteDirectPut(raw); });
   return Begun::kYes;
+}
+
+// On a worker: checksums the payload, copying it when it bounces, and submits the write.
+void Core::WriteDirectPut(DirectPut* put) {
+  FrameHeader* header = put->io.header;
+  const FramePlacement placement = header->placement;
+  if (put->frame != kNoFrame) {
+    std::byte* payload = frames_.payload(put->frame);
+    FillFrame(*put->op, put->block, put->payload_bytes, header->fixed, payload);
+    put->extents.assign(1, {payload, RoundUp(put->payload_bytes, kPageBytes)});
+  } else {
+    InitFixed(IdentityOf(*put->op, put->block), put->payload_bytes, header->fixed);
+    ChecksumPayload(put->extents, nullptr, header->fixed);
+    SealFixed(header->fixed);
+  }
+  header->placement = placement;
+  put->io.payload = put->extents;
+  Submit(put);
+  waiter_->Ring();
 }
 
 void Core::OnDirectPut(std::unique_ptr<DirectPut> put) {
@@ -114,7 +111,7 @@ void Core::OnDirectPut(std::unique_ptr<DirectPut> put) {
   Entry& e = ledger_.index[put->id];
   const bool here = e.generation == put->generation;
   const bool good = put->io.outcome == FrameOutcome::kDone;
-  const uint64_t payload_bytes = here ? e.payload_bytes : op->MemoryBytes(put->block);
+  const uint64_t payload_bytes = put->payload_bytes;
   if (put->frame != kNoFrame) {
     frames_.Free(put->frame, FrameBytes(payload_bytes), HostFrames::Use::kStaging);
   }

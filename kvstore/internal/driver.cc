@@ -99,7 +99,7 @@ bool Core::PollTiers() {
   }
   for (int t = 0; t < kTiers; ++t) {
     if (tiers_[t] == nullptr) continue;
-    std::array<FrameOp*, 64> done;
+    std::array<FrameOp*, 64> done{};
     for (;;) {
       Section section(*this);
       const size_t n = tiers_[t]->Poll(done);

@@ -16,6 +16,9 @@ namespace holdfast::internal {
 
 class JobQueue {
  public:
+  JobQueue() = default;
+  JobQueue(const JobQueue&) = delete;
+  JobQueue& operator=(const JobQueue&) = delete;
   ~JobQueue() { Stop(); }
   // 0 threads: RunOne by the owner.
   bool Start(uint32_t threads, const StartThread& start_thread);

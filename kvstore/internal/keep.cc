@@ -23,7 +23,7 @@ void Core::Touch(const Blocks& blocks, uint64_t request) {
     if (closed_ || !EpochCurrent(blocks)) return;
     if (folded == 0) folded = FoldRequest(request);
     const HoldMillis now = HoldNow();
-    std::array<EntryId, kBlocksPerLock> ids;
+    std::array<EntryId, kBlocksPerLock> ids{};
     ledger_.ForEach(blocks, begin, end, [&](size_t i, EntryId id) {
       const bool served = id != kNoEntry && ledger_.Served(ledger_.index[id], now);
       ids[i - begin] = served ? id : kNoEntry;

@@ -17,10 +17,12 @@ class Core;
 class PinLease final : public LeaseState {
  public:
   struct Pin {
-    EntryId id;
-    uint32_t generation;
+    EntryId id = kNoEntry;
+    uint32_t generation = 0;
   };
   explicit PinLease(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  PinLease(const PinLease&) = delete;
+  PinLease& operator=(const PinLease&) = delete;
   ~PinLease() override;
   size_t size() const noexcept override { return pins.size(); }
   bool valid() const noexcept override { return !ended.load(std::memory_order_relaxed); }
@@ -47,6 +49,8 @@ class ViewLease final : public LeaseState {
     uint64_t staging_frame_bytes = 0;  // else
   };
   ViewLease(std::shared_ptr<Core> core, size_t blocks) : views(blocks), core_(std::move(core)) {}
+  ViewLease(const ViewLease&) = delete;
+  ViewLease& operator=(const ViewLease&) = delete;
   ~ViewLease() override;
   size_t size() const noexcept override { return views.size(); }
   bool valid() const noexcept override { return true; }
@@ -63,6 +67,8 @@ class FrameLease final : public LeaseState {
  public:
   FrameLease(std::shared_ptr<Core> core, FrameAt at, uint64_t payload_bytes)
       : core_(std::move(core)), at_(at), payload_bytes_(payload_bytes) {}
+  FrameLease(const FrameLease&) = delete;
+  FrameLease& operator=(const FrameLease&) = delete;
   ~FrameLease() override;
   size_t size() const noexcept override { return 1; }
   bool valid() const noexcept override { return at_ != kNoFrame; }

@@ -132,6 +132,7 @@ struct DirectPut final : Transfer {
   DirectPut() noexcept : Transfer(Kind::kDirectPut) {}
   OperationPtr op;
   uint32_t block = 0;
+  uint64_t payload_bytes = 0;
   FrameAt frame = kNoFrame;  // staging when it bounces
   Place target;
   Item item = Item::kDone;  // kDone or kDowngraded

@@ -87,7 +87,8 @@ void Core::RunPut(const OperationPtr& op) {
     }
     if (frames_.bytes()) {
       for (const PutItem& item : items) {
-        FillFrame(*op, item, frames_.header(item.frame), frames_.payload(item.frame));
+        FillFrame(*op, item.block, item.payload_bytes, frames_.header(item.frame)->fixed,
+                  frames_.payload(item.frame));
       }
     }
     Section section(*this);
@@ -256,31 +257,35 @@ Item Core::HoldAtPut(const Operation& op, size_t i, EntryId id) {
   return ledger_.ApplyHold(id, hold_class, now) ? Item::kDone : Item::kDowngraded;
 }
 
-void Core::FillFrame(const Operation& op, const PutItem& item, FrameHeader* header,
-                     std::byte* payload) const {
+FrameIdentity Core::IdentityOf(const Operation& op, size_t i) {
   FrameIdentity identity;
-  identity.key = op.blocks.key(item.block);
+  identity.key = op.blocks.key(i);
   identity.root = op.blocks.root();
-  identity.parent = op.blocks.parent(item.block);
-  identity.index = op.blocks.position(item.block) & 0xffffffu;
-  identity.external = op.blocks.external(item.block);
-  InitFixed(identity, item.payload_bytes, header->fixed);
-  if (op.reserved_bytes != 0) {  // committed: the payload is in place
-    const Extent all{payload, item.payload_bytes};
-    ChecksumPayload({&all, 1}, nullptr, header->fixed);
+  identity.parent = op.blocks.parent(i);
+  identity.index = op.blocks.position(i) & 0xffffffu;
+  identity.external = op.blocks.external(i);
+  return identity;
+}
+
+// Copies block i into the frame, hashing it in the same pass; a committed payload is there already.
+void Core::FillFrame(const Operation& op, size_t i, uint64_t payload_bytes, FrameFixed& fixed,
+                     std::byte* payload) {
+  InitFixed(IdentityOf(op, i), payload_bytes, fixed);
+  if (op.reserved_bytes != 0) {
+    const Extent all{payload, payload_bytes};
+    ChecksumPayload({&all, 1}, nullptr, fixed);
   } else {
     std::vector<Extent> source;
-    op.ExtentsOf(item.block, source);
-    uint64_t left = item.payload_bytes;
+    op.ExtentsOf(i, source);
+    uint64_t left = payload_bytes;
     for (Extent& x : source) {
       x.bytes = std::min(x.bytes, left);
       left -= x.bytes;
     }
-    ChecksumPayload(source, payload, header->fixed);
+    ChecksumPayload(source, payload, fixed);
   }
-  const uint64_t padding = RoundUp(item.payload_bytes, kPageBytes) - item.payload_bytes;
-  std::memset(payload + item.payload_bytes, 0, padding);
-  SealFixed(header->fixed);
+  std::memset(payload + payload_bytes, 0, RoundUp(payload_bytes, kPageBytes) - payload_bytes);
+  SealFixed(fixed);
 }
 
 void Core::Publish(const OperationPtr& op, const PutItem& item) {
