@@ -162,8 +162,8 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // ---- fetch (fetch.cc, load.cc)
   struct Hit {
-    uint32_t block;
-    uint32_t payload_bytes;
+    uint32_t block = 0;
+    uint32_t payload_bytes = 0;
     FrameRef ref;
   };
   Result<OpId> StartFetch(const OperationPtr& op, const Memory& target);

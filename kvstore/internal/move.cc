@@ -272,9 +272,9 @@ bool Core::StartMoves() {
   if (!ledger_.on(kDdr) || !ledger_.on(below) || closed_) return did;
   // Ahead of need: the cold end of ddr is kept clean once ddr is nearly full.
   const uint64_t typical = FrameBytes(options_.payload_bytes_typical);
+  const uint64_t frames = frames_.ddr_capacity() / typical;
   const uint64_t ahead = std::max<uint64_t>(
-      4, static_cast<uint64_t>(options_.spill_ahead_share *
-                               static_cast<double>(frames_.ddr_capacity() / typical)));
+      4, static_cast<uint64_t>(options_.spill_ahead_share * static_cast<double>(frames)));
   const uint64_t free = (frames_.ddr_capacity() - frames_.ddr_used()) / typical;
   while (free < ahead && MayMove(below, options_.payload_bytes_typical)) {
     const EntryId id = ledger_.FindSpill(ahead - free, HoldNow(), run_clock_->Now());
