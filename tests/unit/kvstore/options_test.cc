@@ -97,7 +97,7 @@ const Rule kCapacityRules[] = {
      "hbm_bytes: 67108863; 0 (off) or at least a page, 64 MiB",
      [](O& o) { o.hbm_bytes = 64 * kMiB; }},
     {"DdrWithoutTwoLongFrames", [](O& o) { o.ddr_bytes = 128 * kMiB; },
-     "ddr_bytes: 128 MiB; 0 (off) or at least 134225920, two frames of payload_bytes_max, 64 MiB",
+     "ddr_bytes: 128 MiB; 0 (off) or at least 131080 KiB, two frames of payload_bytes_max, 64 MiB",
      [](O& o) { o.ddr_bytes = 128 * kMiB + 2 * 4096; }},
     {"DdrAboveAll", [](O& o) { o.ddr_bytes = (1ull << 60) + 1; },
      "ddr_bytes: 1152921504606846977; 0 to",
