@@ -23,6 +23,7 @@
 #define HF_ACQUIRE(...) HF_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define HF_RELEASE(...) HF_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 #define HF_TRY_ACQUIRE(...) HF_THREAD_ANNOTATION(try_acquire_capability(__VA_ARGS__))
+#define HF_ASSERT_CAPABILITY(...) HF_THREAD_ANNOTATION(assert_capability(__VA_ARGS__))
 #define HF_CAPABILITY(name) HF_THREAD_ANNOTATION(capability(name))
 #define HF_SCOPED_CAPABILITY HF_THREAD_ANNOTATION(scoped_lockable)
 #define HF_NO_THREAD_SAFETY_ANALYSIS HF_THREAD_ANNOTATION(no_thread_safety_analysis)
@@ -35,6 +36,8 @@ class HF_CAPABILITY("mutex") Mutex {
   void lock() HF_ACQUIRE() { mutex_.lock(); }
   void unlock() HF_RELEASE() { mutex_.unlock(); }
   bool try_lock() HF_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
+  // For the checker alone: a lambda that runs inside a locked section says so.
+  void AssertHeld() const HF_ASSERT_CAPABILITY() {}
 
  private:
   friend class CondVar;

@@ -142,7 +142,7 @@ class Core : public std::enable_shared_from_this<Core> {
   void Submit(Transfer* transfer);
   bool EpochCurrent(const Blocks& blocks) const HF_REQUIRES(mutex_);
   uint16_t FoldRequest(uint64_t request) HF_REQUIRES(mutex_);
-  uint8_t ClassFor(Hold hold, Status& status) const;
+  uint8_t ClassFor(Hold hold, Status& status) const HF_REQUIRES(mutex_);
 
   // ---- operations (operations.cc)
   Status CheckMemory(const Memory& memory, Operation& op) HF_REQUIRES(mutex_);
@@ -172,7 +172,7 @@ class Core : public std::enable_shared_from_this<Core> {
   bool BeginFetch(const OperationPtr& op, std::vector<Hit>& hits) HF_REQUIRES(mutex_);
   bool BeginLoad(const OperationPtr& op, size_t i, EntryId id) HF_REQUIRES(mutex_);
   bool Attach(const OperationPtr& op, size_t i, EntryId id) HF_REQUIRES(mutex_);
-  bool DirectTarget(const Operation& op, size_t i, const Entry& e, Load& load);
+  bool DirectTarget(const Operation& op, size_t i, const Entry& e, Load& load) HF_REQUIRES(mutex_);
   void TakeHit(const OperationPtr& op, size_t i, const FrameRef& ref) HF_REQUIRES(mutex_);
   void CopyHits(const OperationPtr& op, const std::vector<Hit>& hits) HF_EXCLUDES(mutex_);
   bool VerifyHit(const Operation& op, const Hit& hit) const;

@@ -40,6 +40,7 @@ Core::Begun Core::BeginDirectPut(const OperationPtr& op, size_t i, uint64_t payl
   }
   const EntryId id = AddEntry(*op, i, payload_bytes);
   const auto give_up = [&](uint64_t& counter) {
+    mutex_.AssertHeld();
     if (put->frame != kNoFrame) {
       frames_.Free(put->frame, FrameBytes(payload_bytes), HostFrames::Use::kStaging);
     }

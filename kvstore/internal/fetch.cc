@@ -141,6 +141,7 @@ bool Core::AcceptSome(const OperationPtr& op) {
   const size_t end = std::min(n, op->accepting + kBlocksPerLock);
   bool on = true;
   ledger_.ForEach(op->blocks, op->accepting, end, [&](size_t i, EntryId id) {
+    mutex_.AssertHeld();
     on = op->at[i] != At::kFinal;
     if (!on) return false;
     if (op->skips(i)) {

@@ -25,6 +25,7 @@ void Core::Touch(const Blocks& blocks, uint64_t request) {
     const HoldMillis now = HoldNow();
     std::array<EntryId, kBlocksPerLock> ids{};
     ledger_.ForEach(blocks, begin, end, [&](size_t i, EntryId id) {
+      mutex_.AssertHeld();
       const bool served = id != kNoEntry && ledger_.Served(ledger_.index[id], now);
       ids[i - begin] = served ? id : kNoEntry;
       if (served) ledger_.PrefetchTouch(id);
@@ -47,7 +48,11 @@ Status Core::SetHold(const Blocks& blocks, Hold hold, std::span<bool> granted) {
   }
   std::fill(granted.begin(), granted.end(), false);
   Status status;
-  const uint8_t hold_class = ClassFor(hold, status);
+  uint8_t hold_class = 0;
+  {
+    Section section(*this);
+    hold_class = ClassFor(hold, status);
+  }
   HF_RETURN_IF_ERROR(std::move(status));
   if (hold_class == 0) {
     return {StatusCode::kInvalidArgument, "set_hold: ttl must be above 0; Release ends a hold"};
@@ -59,6 +64,7 @@ Status Core::SetHold(const Blocks& blocks, Hold hold, std::span<bool> granted) {
     bool ancestors = first == 0 || !blocks.linked();
     const size_t end = std::min(blocks.size(), first + kBlocksPerLock);
     ledger_.ForEach(blocks, first, end, [&](size_t i, EntryId id) {
+      mutex_.AssertHeld();
       if (id == kNoEntry || !ledger_.Served(ledger_.index[id], now)) return true;
       if (ancestors) {
         ledger_.TouchAncestors(id, hold_class, 0, now);
@@ -129,6 +135,7 @@ Result<OpId> Core::SubmitRelease(const Blocks& blocks, CompletionQueue* queue, u
     if (!EpochCurrent(blocks)) break;
     const size_t end = std::min(blocks.size(), first + kBlocksPerLock);
     ledger_.ForEach(blocks, first, end, [&](size_t, EntryId id) {
+      mutex_.AssertHeld();
       if (id == kNoEntry) return true;
       const Entry& e = ledger_.index[id];
       if (e.hold_class == 0 || e.released) return true;

@@ -15,6 +15,7 @@ void Core::Find(const Blocks& blocks, std::span<Where> out) {
     if (!EpochCurrent(blocks)) return;
     const HoldMillis now = HoldNow();
     ledger_.ForEach(blocks, first, std::min(n, first + kBlocksPerLock), [&](size_t i, EntryId id) {
+      mutex_.AssertHeld();
       if (id == kNoEntry) return true;
       const Entry& e = ledger_.index[id];
       if (ledger_.Served(e, now)) {
@@ -43,6 +44,7 @@ Match Core::FindPrefix(const Blocks& blocks, size_t first, Duration lease) {
     counters_.lookups += end - at;
     const size_t before = match.count;
     ledger_.ForEach(blocks, at, end, [&](size_t, EntryId id) {
+      mutex_.AssertHeld();
       more = id != kNoEntry && ledger_.Served(ledger_.index[id], now);
       if (!more) return false;
       if (pins && !ledger_.MayPin(id)) {
@@ -131,14 +133,15 @@ void Core::Want(const Blocks& blocks, Hold hold, uint64_t request, std::span<boo
   std::fill(out.begin(), out.end(), false);
   if (!CheckAlive().ok()) return;
   const size_t n = std::min(out.size(), blocks.size());
-  const uint8_t hold_class = ledger_.holds.ClassOf(hold.ttl);
-  if (hold_class == Holds::kTooLong) return;
   for (size_t first = 0; first < n; first += kBlocksPerLock) {
     Section section(*this);
     if (!EpochCurrent(blocks)) return;
+    const uint8_t hold_class = ledger_.holds.ClassOf(hold.ttl);
+    if (hold_class == Holds::kTooLong) return;
     const HoldMillis now = HoldNow();
     const uint16_t folded = FoldRequest(request);
     ledger_.ForEach(blocks, first, std::min(n, first + kBlocksPerLock), [&](size_t i, EntryId id) {
+      mutex_.AssertHeld();
       if (id != kNoEntry && (ledger_.Served(ledger_.index[id], now) || ledger_.index[id].putting)) {
         return true;  // here already
       }

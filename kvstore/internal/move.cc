@@ -222,6 +222,7 @@ bool Core::RoomIsComing(int tier, const Entry& e, bool rewrite) {
 bool Core::StartQueued(std::deque<EntryId>& queue, Move::Reason reason) {
   bool did = false;
   const auto pop = [&] {
+    mutex_.AssertHeld();
     ledger_.index[queue.front()].urgent = 0;
     queue.pop_front();
   };

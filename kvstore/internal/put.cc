@@ -394,7 +394,7 @@ bool Core::RetryPuts(Instant now) {
 
 Result<Lease> Core::Reserve(uint64_t payload_bytes) {
   HF_RETURN_IF_ERROR(CheckAlive());
-  if (!ledger_.on(kDdr) || !options_.bytes) {
+  if (options_.ddr_bytes == 0 || !options_.bytes) {
     return Status(StatusCode::kFailedPrecondition, "reserve: the ddr tier is off");
   }
   if (payload_bytes == 0 || payload_bytes > options_.payload_bytes_max) {
