@@ -41,7 +41,7 @@ std::string PlanError(const ReplayOptions& options) {
 
 HoldChoice Ttl(Duration ttl) { return {.kind = HoldChoice::Kind::kTtl, .text = "own", .ttl = ttl}; }
 
-constexpr HoldChoice kMix = {.kind = HoldChoice::Kind::kMix, .text = "mix"};
+const HoldChoice kMix = {.kind = HoldChoice::Kind::kMix, .text = "mix"};
 
 TEST(ReplayPlan, ItsStoreOptionsPassTheStoresOwnCheck) {
   for (const uint64_t payload : {uint64_t{1}, uint64_t{4096}, 2 * kMiB, 64 * kMiB}) {
