@@ -136,7 +136,6 @@ class Core : public std::enable_shared_from_this<Core> {
   Status CheckAlive() const;  // closed, or a forked child
   bool Forked() const noexcept { return alive_->word.load(std::memory_order_relaxed) == 0; }
   HoldMillis HoldNow() noexcept;
-  Instant HoldToRun(HoldMillis when) noexcept;
   void Log(LogLevel level, const std::string& line) const;
   void Flush(Outbox& outbox);
   void Submit(Transfer* transfer);

@@ -41,7 +41,6 @@ struct Entry {
   uint8_t moving : 1 = 0;         // a move of it is queued or running
   uint8_t refused : 1 = 0;  // admission said no when it was about to leave; cleared by a touch
   uint8_t used_on_flash : 1 = 0;  // touched since its flash copy was written
-  uint8_t recovered : 1 = 0;      // found at open
   uint8_t putting : 1 = 0;        // its first copy is arriving
   uint8_t released : 1 = 0;       // keeps its deadline, has no class any more
   uint8_t in_use : 1 = 0;         // this id belongs to a block

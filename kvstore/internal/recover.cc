@@ -93,7 +93,6 @@ std::optional<EntryId> Core::OnRecovered(int tier, const RecoveredCopy& copy) {
     if (id == kNoEntry) return std::nullopt;  // the index was made smaller
     Entry& e = ledger_.index[id];
     e.last_touch = 0;
-    e.recovered = 1;
     e.touches = static_cast<uint8_t>(std::min<uint32_t>(p.touches, 255));
     ledger_.set_write_id(id, p.write_id);
     hold.id = id;
