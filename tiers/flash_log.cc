@@ -302,8 +302,8 @@ Result<std::unique_ptr<GroupedTier>> CreateFlashTier(std::unique_ptr<IoEngine> i
       return Status(StatusCode::kInvalidArgument,
                     "flash of " + std::to_string(options.capacity_bytes) + " bytes is too small");
     }
-    return std::unique_ptr<GroupedTier>(std::make_unique<FlashLog>(
-        nullptr, run_clock, std::move(wake), std::move(options), segments));
+    return std::unique_ptr<GroupedTier>(
+        std::make_unique<FlashLog>(nullptr, run_clock, std::move(wake), options, segments));
   }
   HF_CHECK(io != nullptr);
   internal::BlockingIo blocking(*io, options.idle);
@@ -312,8 +312,8 @@ Result<std::unique_ptr<GroupedTier>> CreateFlashTier(std::unique_ptr<IoEngine> i
   segments.segment_bytes = block.segment_bytes;
   segments.count = (io->capacity_bytes() - internal::kSegmentsOffset) / block.segment_bytes;
   segments.first_epoch = (block.opens << 32) + 1;
-  auto log = std::make_unique<FlashLog>(std::move(io), run_clock, std::move(wake),
-                                        std::move(options), segments);
+  auto log =
+      std::make_unique<FlashLog>(std::move(io), run_clock, std::move(wake), options, segments);
   log->CountOpening(blocking);
   return std::unique_ptr<GroupedTier>(std::move(log));
 }

@@ -23,8 +23,8 @@ struct RocksFileCounters {
 
 class RocksFileSystem final : public rocksdb::FileSystemWrapper {
  public:
-  explicit RocksFileSystem(std::shared_ptr<rocksdb::FileSystem> base)
-      : FileSystemWrapper(std::move(base)), counters_(std::make_shared<RocksFileCounters>()) {}
+  explicit RocksFileSystem(const std::shared_ptr<rocksdb::FileSystem>& base)
+      : FileSystemWrapper(base), counters_(std::make_shared<RocksFileCounters>()) {}
 
   const char* Name() const override { return "holdfast"; }
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,

@@ -21,6 +21,8 @@ class RocksMeta final : public MetaStore {
  public:
   RocksMeta(std::shared_ptr<RocksDatabase> database, const StartThread& start_thread);
   ~RocksMeta() override;  // writes what is queued
+  RocksMeta(const RocksMeta&) = delete;
+  RocksMeta& operator=(const RocksMeta&) = delete;
 
   Result<MetaSnapshot> Load() override;
   void SubmitSync(MetaBatch batch, std::function<void(Status)> done) override;

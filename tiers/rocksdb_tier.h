@@ -36,6 +36,8 @@ class RocksTier final : public GroupedTier, private RocksObserver {
   RocksTier(std::shared_ptr<RocksDatabase> database, Clock& run_clock, std::function<void()> wake,
             DiskTierOptions options);
   ~RocksTier() override;
+  RocksTier(const RocksTier&) = delete;
+  RocksTier& operator=(const RocksTier&) = delete;
 
   Where where() const noexcept override { return Where::kDisk; }
   std::string_view engine() const noexcept override { return "rocksdb"; }

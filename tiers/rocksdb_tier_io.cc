@@ -131,7 +131,7 @@ void RocksTier::Write(FrameOp& op, rocksdb::ColumnFamilyHandle* handle,
 // the wait ends when a flush completed, or fails when there was an error.
 rocksdb::Status RocksTier::WriteWithoutStall(rocksdb::WriteBatch& batch) {
   for (;;) {
-    const rocksdb::Status status = database_->db().Write(RocksPayloadWrite(), &batch);
+    rocksdb::Status status = database_->db().Write(RocksPayloadWrite(), &batch);
     if (!status.IsIncomplete()) return status;
     MutexLock lock(mutex_);
     if (declining_) {

@@ -24,6 +24,8 @@ class SimDiskTier final : public GroupedTier {
     medium_->LoseUnflushed();
   }
   ~SimDiskTier() override { HF_CHECK(in_flight_.load() == 0); }
+  SimDiskTier(const SimDiskTier&) = delete;
+  SimDiskTier& operator=(const SimDiskTier&) = delete;
 
   Where where() const noexcept override { return Where::kDisk; }
   std::string_view engine() const noexcept override { return options_.bytes ? "sim" : "none"; }
