@@ -1,5 +1,9 @@
 // Included by xxh3_avx2.cc and xxh3_baseline.cc, which name the table HF_XXH3_TABLE.
 #define XXH_INLINE_ALL
+// What is hashed has mostly just come from a device or another core: the default of 384 bytes ahead
+// is too near for memory. 2 GiB in pieces of 256 KiB: 11.1 GB/s with 384, 13.8 with 2,048, 14.2
+// with 4,096; what lies in a cache is as fast with each.
+#define XXH_PREFETCH_DIST 4096
 #include <emmintrin.h>
 #include <string.h>
 #include <xxhash.h>
