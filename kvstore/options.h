@@ -73,9 +73,9 @@ struct StoreOptions {
   // 0: one flash capacity, of disk where flash is off; UINT64_MAX: no budget.
   uint64_t write_bytes_per_day = 0;
   uint64_t spill_bytes_in_flight = 4ull << 20;  // and at most two frames
-  Duration fetch_quiet =
-      std::chrono::milliseconds(50);      // one spill at a time this long after a fetch
-  bool pause_spills_for_fetches = false;  // no spill at all while a fetch waits
+  // While a fetch runs, and this long after, one spill at a time; or, paused, one each 10 ms.
+  Duration fetch_quiet = std::chrono::milliseconds(50);
+  bool pause_spills_for_fetches = false;
   double spill_ahead_share = 0.02;        // of ddr kept clean at its cold end
 
   IoEngineKind io_engine = IoEngineKind::kAuto;

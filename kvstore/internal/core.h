@@ -28,6 +28,7 @@
 namespace holdfast::internal {
 
 inline constexpr size_t kBlocksPerLock = 256;
+inline constexpr Duration kPausedSpillEvery = std::chrono::milliseconds(10);
 
 // What a locked section wants done once the lock is free.
 struct Outbox {
@@ -130,6 +131,7 @@ class Core : public std::enable_shared_from_this<Core> {
   struct PacedTier {  // what the store's own moves do to one device
     uint32_t moves = 0;
     uint64_t bytes = 0;
+    Instant latest{};  // began
   };
 
   // ---- shared

@@ -79,6 +79,9 @@ Instant Core::NextWake() {
   if (fetching_ == 0 && now - last_load_ < options_.fetch_quiet) {
     next = std::min(next, last_load_ + options_.fetch_quiet);
   }
+  if (options_.pause_spills_for_fetches && now - last_load_ < options_.fetch_quiet) {
+    next = std::min(next, now + kPausedSpillEvery);
+  }
   for (int t : {int{kFlash}, int{kDisk}}) {
     if (tiers_[t] != nullptr) next = std::min(next, ledger_.grouped(t)->NextStep());
   }

@@ -16,13 +16,16 @@ constexpr uint32_t kPromotionsMax = 4;
 }  // namespace
 
 // Depth protects a fetch, not priority: two frames and so many bytes at most, one while fetches
-// run.
+// run. Paused, now and then one, so that puts come through.
 bool Core::MayMove(int tier, uint64_t bytes) {
   const PacedTier& paced = paced_[tier];
   if (tier <= kDdr) return paced.moves < kPromotionsMax;
-  if (paced.moves == 0 && (fetching_ == 0 || !options_.pause_spills_for_fetches)) return true;
-  if (options_.pause_spills_for_fetches && fetching_ > 0) return false;
-  const bool quiet = fetching_ == 0 && run_clock_->Now() - last_load_ >= options_.fetch_quiet;
+  const Instant now = run_clock_->Now();
+  const bool quiet = fetching_ == 0 && now - last_load_ >= options_.fetch_quiet;
+  if (!quiet && options_.pause_spills_for_fetches) {
+    return paced.moves == 0 && now - paced.latest >= kPausedSpillEvery;
+  }
+  if (paced.moves == 0) return true;
   return paced.moves < (quiet ? kMovesMax : 1) &&
          paced.bytes + bytes <= options_.spill_bytes_in_flight;
 }
@@ -80,6 +83,7 @@ bool Core::StartMove(EntryId id, int from, int to, Move::Reason reason, bool rec
   e.moving = 1;
   ++paced_[to].moves;
   paced_[to].bytes += move->bytes;
+  paced_[to].latest = run_clock_->Now();
   move->io.header = TakeHeader();
   if (reclaim) ++reclaims_[from].moves;
   SubmitMove(std::move(move), from_ddr);

@@ -261,6 +261,30 @@ TEST(TiersTest, APromptLongerThanDdrIsFetchedTwiceAtOnce) {
   EXPECT_EQ(t.Completions().size(), 4u);
 }
 
+// A fetch waits 100 ms for its device; meanwhile ten blocks are to be written.
+TEST(TiersTest, WhileAFetchRunsSpillsAreOneAtATimeOrPausedOneEachTenMilliseconds) {
+  for (const bool pause : {false, true}) {
+    StoreOptions o = SmallStore();
+    o.disk_bytes = 0;
+    o.pause_spills_for_fetches = pause;
+    TestStore t(o);
+    ASSERT_TRUE(t.Open().ok());
+    const Blocks cold = t.Prompt(1, 1);
+    ASSERT_EQ(t.Put(cold, kPayload, k1h), All(Item::kDone, 1));
+    ASSERT_TRUE(t->Drain(t.Now() + 10s).ok());
+    ASSERT_TRUE(t.Reopen().ok());  // cold is on flash alone
+    t.io().Plan({.kind = IoKind::kRead, .stall = 100ms});
+    const auto fetch = t.StartFetch(cold, kPayload);
+    EXPECT_EQ(t.Put(t.Prompt(2, 10), kPayload, k1h), All(Item::kDone, 10));
+    t.Pass(45ms);
+    EXPECT_EQ(t.Tier(Where::kFlash).copies, pause ? 6u : 11u);
+    EXPECT_EQ(fetch->items[0], Item::kPending);
+    t.Settle();
+    EXPECT_EQ(fetch->Done(), 1u);
+    EXPECT_EQ(t.Tier(Where::kFlash).copies, 11u);
+  }
+}
+
 TEST(TiersTest, FramesOfManySizesShareTheArena) {
   StoreOptions o = SmallStore();
   o.ddr_bytes = 4 << 20;
