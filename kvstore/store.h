@@ -96,7 +96,7 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   // Writes what is dirty under granted holds, longest deadline first, then flushes.
-  // kDeadlineExceeded says how many blocks were left.
+  // kDeadlineExceeded and, without room for them below, kResourceExhausted say how many were left.
   Status Drain(Instant until);
   // Returns when nothing queued or running touches the memory of this region.
   Status Drain(RegionId region, Instant until);

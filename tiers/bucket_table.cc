@@ -1,7 +1,7 @@
 #include "tiers/bucket_table.h"
 
 #include <algorithm>
-#include <limits>
+#include <tuple>
 #include <utility>
 
 #include "kvstore/check.h"
@@ -123,8 +123,10 @@ std::optional<Place> BucketTable::Allocate(const Shape& shape) {
   bucket->slots.push_back({.entry = shape.entry,
                            .touched = shape.touched,
                            .pages = static_cast<uint32_t>(frame / kPageBytes),
-                           .state = Bucket::Slot::State::kAllocated});
+                           .state = Bucket::Slot::State::kAllocated,
+                           .granted = shape.hold_class != 0});
   ++bucket->live_copies;
+  bucket->granted_copies += shape.hold_class != 0 ? 1 : 0;
   bucket->live_bytes += frame;
   bucket->touched_sum += shape.touched;
   bucket->total_bytes += cost;
@@ -134,6 +136,7 @@ std::optional<Place> BucketTable::Allocate(const Shape& shape) {
 
 void BucketTable::Forget(Bucket& bucket, Bucket::Slot& slot) {
   --bucket.live_copies;
+  bucket.granted_copies -= slot.granted ? 1 : 0;
   bucket.live_bytes -= slot.pages * kPageBytes;
   bucket.touched_sum -= slot.touched;
 }
@@ -253,26 +256,32 @@ std::optional<GroupId> BucketTable::Expired(HoldMillis now) {
   return first;
 }
 
+// Buckets that mostly hold granted copies go last. Of the others those that take no more, the least
+// recently touched first.
 std::optional<GroupId> BucketTable::Victim(HoldMillis now) {
   if (const auto expired = Expired(now)) return expired;
-  std::optional<GroupId> oldest, best;
-  double best_mean = std::numeric_limits<double>::max();
+  std::optional<GroupId> best;
+  std::tuple<bool, bool, double> best_order;
   for (const auto& [id, bucket] : buckets_) {
     if (bucket.state != Bucket::State::kOpen) continue;
     if (bucket.total_bytes == 0) {
       if (starved_) return id;  // frees a family, costs nothing
       continue;
     }
-    if (!oldest) oldest = id;
-    if (!LineClosed(bucket.line) && !Replaced(bucket)) continue;
-    const double mean = bucket.live_copies == 0 ? -1.0
-                                                : static_cast<double>(bucket.touched_sum) /
-                                                      static_cast<double>(bucket.live_copies);
-    if (mean >= best_mean) continue;
+    const bool granted = 2 * bucket.granted_copies > bucket.live_copies;
+    const bool takes_more = !LineClosed(bucket.line) && !Replaced(bucket);
+    double order = static_cast<double>(id);
+    if (!takes_more) {
+      order = bucket.live_copies == 0 ? -1.0
+                                      : static_cast<double>(bucket.touched_sum) /
+                                            static_cast<double>(bucket.live_copies);
+    }
+    const std::tuple candidate(granted, takes_more, order);
+    if (best && candidate >= best_order) continue;
     best = id;
-    best_mean = mean;
+    best_order = candidate;
   }
-  return best ? best : oldest;
+  return best;
 }
 
 void BucketTable::BeginRetire(GroupId id) {

@@ -44,6 +44,7 @@ struct Bucket {
     uint32_t touched = 0;
     uint32_t pages = 0;  // of the frame
     State state = State::kUnused;
+    bool granted = false;  // its hold, when it was written
     bool live() const noexcept { return state == State::kAllocated || state == State::kSubmitted; }
   };
   GroupId id = 0;
@@ -51,6 +52,7 @@ struct Bucket {
   State state = State::kCreating;
   std::deque<Slot> slots;
   uint64_t live_copies = 0;
+  uint64_t granted_copies = 0;  // of them
   uint64_t live_bytes = 0;   // of frames
   uint64_t total_bytes = 0;  // live and dead, with the medium's overhead
   uint64_t touched_sum = 0;  // of live copies

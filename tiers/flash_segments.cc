@@ -1,6 +1,7 @@
 #include "tiers/flash_segments.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "kvstore/check.h"
 
@@ -94,21 +95,23 @@ void FlashSegments::SetEnd(Place place, HoldMillis deadline) noexcept {
   segment.end = std::max(segment.end, deadline);
 }
 
+// Segments of granted holds go last, the earliest end first, while most of what they took in is
+// still there; of the others the least recently touched goes first.
 std::optional<GroupId> FlashSegments::Victim(HoldMillis now) {
-  enum Rank { kEmpty, kExpired, kLive };
+  enum Rank { kExpired, kLoose, kGranted };
   std::optional<GroupId> best;
-  Rank best_rank = kLive;
-  double best_mean = 0;
+  std::tuple<Rank, HoldMillis, double> best_order;
   for (GroupId group = 0; group < segments_.size(); ++group) {
     const Segment& segment = segments_[group];
     if (segment.state != SegmentState::kSealed || segment.retiring) continue;
     if (segment.live == 0) return group;
-    const Rank rank = segment.end <= now ? kExpired : kLive;
-    const double mean = static_cast<double>(segment.touch_sum) / segment.live;
-    if (!best || rank < best_rank || (rank == best_rank && mean < best_mean)) {
+    const bool granted = segment.hold_class != 0 && 2 * segment.live > segment.slot_count;
+    const Rank rank = segment.end <= now ? kExpired : granted ? kGranted : kLoose;
+    const std::tuple order(rank, rank == kGranted ? segment.end : 0,
+                           static_cast<double>(segment.touch_sum) / segment.live);
+    if (!best || order < best_order) {
       best = group;
-      best_rank = rank;
-      best_mean = mean;
+      best_order = order;
     }
   }
   if (!best && NeedsRoom() && awaiting_ == 0 && !open_.empty()) CloseLeastRecentlyWritten();

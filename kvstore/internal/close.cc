@@ -10,6 +10,7 @@ namespace holdfast::internal {
 namespace {
 
 constexpr Duration kCloseBound = std::chrono::seconds(2);
+constexpr int kDrainStallsMax = 3;  // rounds that left as much as one before
 
 }  // namespace
 
@@ -20,6 +21,8 @@ Status Core::Drain(Instant until) {
     EntryId id;
   };
   size_t left = 0;
+  size_t least = SIZE_MAX;
+  int stalls = 0;
   for (bool first = true;; first = false) {
     std::vector<Dirty> dirty;
     for (EntryId begin = 0;; begin += kBlocksPerLock) {
@@ -38,6 +41,9 @@ Status Core::Drain(Instant until) {
       if (end == ledger_.index.ids_end()) break;
     }
     left = dirty.size();
+    // Where a tier is too small, what is written takes the place of what was.
+    if (left >= least && ++stalls == kDrainStallsMax) break;
+    least = std::min(least, left);
     if (left == 0 || run_clock_->Now() >= until ||
         (tiers_[kFlash] == nullptr && tiers_[kDisk] == nullptr)) {
       break;
@@ -61,8 +67,10 @@ Status Core::Drain(Instant until) {
   if (left > 0) {
     Section section(*this);
     draining_.clear();
-    return {StatusCode::kDeadlineExceeded,
-            "drain: " + std::to_string(left) + " blocks under a granted hold were not written"};
+    const bool late = run_clock_->Now() >= until;
+    return {late ? StatusCode::kDeadlineExceeded : StatusCode::kResourceExhausted,
+            "drain: " + std::to_string(left) + " blocks under a granted hold were not written: " +
+                (late ? "time was up" : "no room below ddr")};
   }
   return WaitFor(
       [&] {

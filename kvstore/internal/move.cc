@@ -235,8 +235,9 @@ bool Core::StartQueued(std::deque<EntryId>& queue, Move::Reason reason) {
     Entry& e = ledger_.index[id];
     const bool up = reason == Move::Reason::kPromote;
     const int from = up ? int{kDdr} : e.readable(kDdr) ? int{kDdr} : int{kHbm};
-    const Ledger::Down down =
-        up ? Ledger::Down{kHbm, PlacementRow::kOnLeave} : ledger_.DownFrom(e, from);
+    // A drain goes past ddr: only below it a copy lasts.
+    const Ledger::Down down = up ? Ledger::Down{kHbm, PlacementRow::kOnLeave}
+                                 : ledger_.DownFrom(e, &queue == &draining_ ? int{kDdr} : from);
     if (!e.in_use || e.moving || !e.readable(from) || down.tier < 0 || e.readable(down.tier) ||
         e.frame_refs == UINT16_MAX || (!up && e.live_below(from))) {
       pop();

@@ -32,15 +32,16 @@ bool Core::BeginReclaim(int tier, HoldMillis now) {
 int Core::KeepIn(int tier, EntryId id, const Reclaim& r, HoldMillis now) {
   const Entry& e = ledger_.index[id];
   const bool elsewhere = (e.copies & ~(3 << (2 * tier))) != 0;
-  // The copies above turn dirty, and go down again in their time.
-  if (e.moving || elsewhere) return -1;
-  if (e.leases > 0) return tier;
   const bool granted = e.charged_class != 0 && e.deadline > now;
+  // Copies above turn dirty and go down again in their time. A granted one stays written down.
+  if (e.moving || (elsewhere && !(granted && tier == kFlash && !e.live_below(kFlash)))) return -1;
+  if (e.leases > 0 && !elsewhere) return tier;
   if (tier == kDisk) {
     const HoldMillis end = ledger_.grouped(kDisk)->CopyEnd(ledger_.place(id, kDisk));
     return granted && r.expired && e.deadline > end ? kDisk : -1;
   }
   if ((granted || e.used_on_flash) && r.rewritten_bytes < r.rewrite_bytes_max) return kFlash;
+  if (elsewhere) return -1;
   const Ledger::Down down = ledger_.DownFrom(e, kFlash);
   const bool leaves = down.row == PlacementRow::kOnLeave || down.row == PlacementRow::kAtPut;
   const bool admitted =

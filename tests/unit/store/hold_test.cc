@@ -220,5 +220,56 @@ TEST(HoldTest, AWallClockThatJumpsBetweenTwoLivesMakesNothingImmortal) {
   }
 }
 
+// The tiers below have little more room than those above: what is written must not take the place
+// of what was written before.
+TEST(HoldTest, DrainWritesEachBlockOnceAndEnds) {
+  struct {
+    uint64_t hbm, flash, disk;
+  } const cases[] = {
+      {0, 4 << 20, 0}, {0, 0, 8 << 20}, {1 << 20, 4 << 20, 0}, {1 << 20, 0, 8 << 20}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(std::to_string(c.hbm) + " + " + std::to_string(c.flash) + " + " +
+                 std::to_string(c.disk));
+    StoreOptions o = SmallStore();
+    o.hbm_bytes = c.hbm;
+    o.ddr_bytes = 2 << 20;
+    o.flash_bytes = c.flash;
+    o.disk_bytes = c.disk;
+    TestStore t(o);
+    ASSERT_TRUE(t.Open().ok());
+    for (uint32_t p = 1; p < 20; ++p) t.Put(t.Prompt(p, 30), kPayload, k5m);
+    t.Settle();
+    const auto written = [&] {
+      return t.Tier(Where::kFlash).payload_written_bytes +
+             t.Tier(Where::kDisk).payload_written_bytes;
+    };
+    const uint64_t before = written();
+    EXPECT_TRUE(t->Drain(t.Now() + 20s).ok());
+    EXPECT_LE(written() - before, t->Stats().holds[0].granted_bytes);
+    const uint64_t drained = written();
+    EXPECT_TRUE(t->Drain(t.Now() + 20s).ok());
+    EXPECT_EQ(written(), drained);
+  }
+}
+
+// Granted holds that flash cannot take: an answer, not a circle.
+TEST(HoldTest, ADrainWithoutRoomBelowSaysWhatIsLeft) {
+  StoreOptions o = SmallStore();
+  o.ddr_bytes = 8 << 20;
+  o.flash_bytes = 2 << 20;
+  o.disk_bytes = 0;
+  o.hold_classes[0].budget_share = 1.0;
+  o.hold_share_max = 1.0;
+  TestStore t(o);
+  ASSERT_TRUE(t.Open().ok());
+  for (uint32_t p = 1; p < 11; ++p) t.Put(t.Prompt(p, 30), kPayload, k5m);
+  t.Settle();
+  const Status drained = t->Drain(t.Now() + 20s);
+  EXPECT_EQ(drained.code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(drained.message().find("blocks under a granted hold were not written"),
+            std::string::npos);
+  EXPECT_LT(t.Tier(Where::kFlash).payload_written_bytes, 40u << 20);
+}
+
 }  // namespace
 }  // namespace holdfast::testing

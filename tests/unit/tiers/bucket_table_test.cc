@@ -185,6 +185,26 @@ TEST(BucketTableTest, VictimIsExpiredThenColdestClosedThenOldest) {
   EXPECT_EQ(VictimWithCopies(table, kHour + kHour / 8), cold);
 }
 
+TEST(BucketTableTest, ABucketOfMostlyGrantedCopiesGoesLast) {
+  BucketTable table({.capacity_bytes = 1ull << 30});
+  const auto put = [&](uint8_t hold_class) {
+    return *Put(table, {.payload_bytes = kPayload,
+                        .hold_class = hold_class,
+                        .deadline = kNoDeadline,
+                        .touched = hold_class == 0 ? 100u : 1u});
+  };
+  const Place first = put(1);
+  const Place more = put(1);
+  const Place loose = put(0);
+  ASSERT_EQ(first.group, loose.group);
+  table.Observe(6 * kHour);
+  const Place later = put(0);
+  ASSERT_NE(later.group, first.group);
+  EXPECT_EQ(VictimWithCopies(table, 0), later.group);  // though the other is closed and colder
+  table.Free(more);                                    // half of it is no majority
+  EXPECT_EQ(VictimWithCopies(table, 0), first.group);
+}
+
 TEST(BucketTableTest, AmongClosedBucketsTheColdestMeanGoes) {
   BucketTable table({.capacity_bytes = 1ull << 30});
   const auto put = [&](uint32_t touched) {

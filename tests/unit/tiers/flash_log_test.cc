@@ -298,6 +298,20 @@ TEST_F(FlashLogTest, ASegmentWhollyPastItsEndGoesBeforeColderOnes) {
   EXPECT_EQ(tier().Expired(20'000), refreshed.begin()->second.group);
 }
 
+TEST_F(FlashLogTest, SegmentsOfGrantedHoldsGoLastTheEarliestEndFirst) {
+  const auto later = FillSegments(1, 1, 2, 50'000);
+  const auto sooner = FillSegments(1, 100, 1, 10'000);
+  const auto loose = FillSegments(1, 200, 0);
+  EXPECT_EQ(tier().Victim(0), loose.begin()->second.group);
+  Retire(loose.begin()->second.group);
+  EXPECT_EQ(tier().Victim(0), sooner.begin()->second.group);
+  // Most of what it took in is gone: what is left is soon written elsewhere.
+  for (const auto& [seed, place] : later) {
+    if (place.slot >= slots_ / 2) tier().Free(place);
+  }
+  EXPECT_EQ(tier().Victim(0), later.begin()->second.group);
+}
+
 TEST_F(FlashLogTest, SpaceReturnsWhenTheLastOpOnItIsPolled) {
   const auto places = FillSegments(1, 1, 1);
   const auto [seed, place] = *places.begin();
