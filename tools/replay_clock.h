@@ -1,10 +1,12 @@
 // TraceClock: hold time that a replay moves to the time of the latest request it started.
 //
-// Its wall clock starts at the machine's, so that a warm directory sees time go on.
+// It counts up to kTraceSpanMsMax. Its wall clock starts at the machine's, so that a warm directory
+// sees time go on.
 //
 // Threading: thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -12,6 +14,15 @@
 #include "kvstore/clock.h"
 
 namespace holdfast::tools {
+
+// When a request at `trace_ms` starts in a replay at `speed` times the trace's; Instant::max()
+// where no clock counts that far.
+inline Instant StartOfRequest(Instant start, int64_t trace_ms, double speed) {
+  const double nanos = static_cast<double>(trace_ms) * 1e6 / speed;
+  const Duration left = Instant::max() - std::max(start, Instant());
+  if (!(nanos < static_cast<double>(left.count()))) return Instant::max();
+  return start + Duration(static_cast<int64_t>(nanos));
+}
 
 class TraceClock final : public Clock {
  public:

@@ -1,5 +1,6 @@
 #include "trace/json_cursor.h"
 
+#include <charconv>
 #include <limits>
 
 namespace holdfast::internal {
@@ -121,6 +122,34 @@ bool JsonCursor::SkipNumber() {
     if (!SkipDigits()) return false;
   }
   return true;
+}
+
+std::string UnescapeAscii(std::string_view raw) {
+  constexpr std::string_view kLetters = "bfnrt";
+  constexpr std::string_view kMeanings = "\b\f\n\r\t";
+  std::string text;
+  for (size_t at = 0; at < raw.size(); ++at) {
+    if (raw[at] != '\\') {
+      text += raw[at];
+      continue;
+    }
+    const char escaped = raw[++at];
+    if (escaped == 'u') {
+      unsigned code = 0;
+      const std::string_view digits = raw.substr(at + 1, 4);
+      std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+      if (code < 0x80) {
+        text += static_cast<char>(code);
+      } else {
+        text.append("\\u").append(digits);
+      }
+      at += digits.size();
+    } else {
+      const size_t letter = kLetters.find(escaped);
+      text += letter == std::string_view::npos ? escaped : kMeanings[letter];
+    }
+  }
+  return text;
 }
 
 }  // namespace holdfast::internal

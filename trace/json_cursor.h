@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace holdfast::internal {
@@ -19,6 +20,7 @@ class JsonCursor {
 
   explicit JsonCursor(std::string_view text) : text_(text) {}
 
+  std::string_view text() const { return text_; }
   size_t position() const { return at_; }
   std::string_view From(size_t begin) const { return text_.substr(begin, at_ - begin); }
 
@@ -41,5 +43,9 @@ class JsonCursor {
   std::string_view text_;
   size_t at_ = 0;
 };
+
+// What ReadString handed out, with the escapes of ASCII characters resolved; others stay as they
+// are written.
+std::string UnescapeAscii(std::string_view raw);
 
 }  // namespace holdfast::internal

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include <fcntl.h>
@@ -20,17 +21,13 @@ Result<LineSource> LineSource::Open(std::string_view path) {
   const int fd = standard_input ? ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
                                 : ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return Status::FromErrno(errno, name + ": cannot open the trace");
-  File file(::gzdopen(fd, "rb"));  // also reads what is not compressed
-  if (!file) {
-    ::close(fd);
-    return Status(StatusCode::kResourceExhausted, name + ": no memory for a decompressor");
-  }
-  ::gzbuffer(file.get(), kReadBytes);
-  return LineSource(std::move(file), std::move(name));
+  Result<ByteSource> bytes = ByteSource::Open(fd);
+  if (!bytes.has_value()) return std::move(bytes).error().WithContext(name);
+  return LineSource(*std::move(bytes), std::move(name));
 }
 
-LineSource::LineSource(File file, std::string name)
-    : file_(std::move(file)), name_(std::move(name)) {}
+LineSource::LineSource(ByteSource bytes, std::string name)
+    : bytes_(std::move(bytes)), name_(std::move(name)) {}
 
 Status LineSource::Error(StatusCode code, std::string_view what) const {
   return {code, name_ + ":" + std::to_string(line_) + ": " + std::string(what)};
@@ -43,24 +40,28 @@ Status LineSource::Fill() {
     begin_ = 0;
   }
   if (buffer_.size() < end_ + kReadBytes) buffer_.resize(2 * end_ + kReadBytes);
-  const int got = ::gzread(file_.get(), buffer_.data() + end_, kReadBytes);
-  const int read_errno = errno;
-  if (got > 0) {  // an error behind these bytes is still there at the next call
-    end_ += static_cast<size_t>(got);
-    return {};
-  }
-  int error = Z_OK;
-  const char* reason = ::gzerror(file_.get(), &error);
-  if (error == Z_ERRNO) return Status::FromErrno(read_errno, name_ + ": cannot read the trace");
-  if (error == Z_BUF_ERROR) {
+  const Result<size_t> got = bytes_.Read(std::span(buffer_).subspan(end_, kReadBytes));
+  if (!got.has_value()) {
     ++line_;  // the row that is not whole
-    return Error(StatusCode::kDataLoss, "the gzip stream ends early: the file is cut short");
+    return Failed(got.error());
   }
-  if (error != Z_OK) {
-    ++line_;
-    return Error(StatusCode::kDataLoss, std::string("the gzip stream is damaged: ") + reason);
+  end_ += *got;
+  end_of_file_ = *got == 0;
+  return {};
+}
+
+Status LineSource::Failed(const Status& status) const {
+  if (status.code() == StatusCode::kDataLoss) return Error(status.code(), status.message());
+  Status failed = status;
+  return std::move(failed).WithContext(name_);
+}
+
+Status LineSource::CheckRest() {
+  while (bytes_.compressed() && !end_of_file_) {
+    const Result<size_t> got = bytes_.Read(buffer_);
+    if (!got.has_value()) return Failed(got.error());
+    end_of_file_ = *got == 0;
   }
-  end_of_file_ = true;
   return {};
 }
 

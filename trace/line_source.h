@@ -7,15 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <zlib.h>
-
 #include "kvstore/status.h"
+#include "trace/byte_source.h"
 
 namespace holdfast::internal {
 
@@ -28,20 +26,20 @@ class LineSource {
   // The next line without its end, valid until the next call.
   Result<std::optional<std::string_view>> Next();
 
+  // For a line that is wrong: kDataLoss where the damage of a gzip stream explains it. Reads to the
+  // end; there is no next line afterwards.
+  Status CheckRest();
+
   const std::string& name() const { return name_; }
   uint64_t line() const { return line_; }                      // of the line returned last, from 1
   Status Error(StatusCode code, std::string_view what) const;  // prefixed with name:line
 
  private:
-  struct Close {
-    void operator()(gzFile_s* file) const { ::gzclose_r(file); }
-  };
-  using File = std::unique_ptr<gzFile_s, Close>;
-
-  LineSource(File file, std::string name);
+  LineSource(ByteSource bytes, std::string name);
   Status Fill();  // reads more behind what is there; sets end_of_file_
+  Status Failed(const Status& status) const;
 
-  File file_;
+  ByteSource bytes_;
   std::string name_;
   uint64_t line_ = 0;
   std::vector<char> buffer_;

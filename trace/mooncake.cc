@@ -22,6 +22,8 @@ enum Field : uint8_t { kTimestamp, kInputLength, kOutputLength, kHashIds, kSessi
 constexpr std::array<std::string_view, kFields> kFieldNames = {
     "timestamp", "input_length", "output_length", "hash_ids", "session_id"};
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 std::string Quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
 
 // Parses one row. Error messages lack the place, which the reader knows.
@@ -30,6 +32,9 @@ class RowParser {
   RowParser(std::string_view row, Request& request) : cursor_(row), request_(request) {}
 
   Status Parse() {
+    if (cursor_.text().starts_with(kByteOrderMark)) {
+      return Invalid("a UTF-8 byte order mark; expected a file without one");
+    }
     if (!cursor_.Consume('{')) return NotJson();
     if (!cursor_.Consume('}')) {
       do {
@@ -66,8 +71,11 @@ class RowParser {
   }
 
   Status ParseMember() {
-    std::string_view key;
-    if (!cursor_.ReadString(&key) || !cursor_.Consume(':')) return NotJson();
+    std::string_view raw;
+    if (!cursor_.ReadString(&raw) || !cursor_.Consume(':')) return NotJson();
+    const std::string unescaped =
+        raw.find('\\') == std::string_view::npos ? std::string() : internal::UnescapeAscii(raw);
+    const std::string_view key = unescaped.empty() ? raw : unescaped;
     const auto* const name = std::find(kFieldNames.begin(), kFieldNames.end(), key);
     if (name == kFieldNames.end()) return cursor_.Skip() ? Status() : NotJson();
     const auto field = static_cast<size_t>(name - kFieldNames.begin());
@@ -154,8 +162,11 @@ class MooncakeReader final : public TraceReader {
     request.hash_ids.reserve(ids_last_);
     Status status = RowParser(*row, request).Parse();
     if (status.ok()) status = Check(request);
-    if (!status.ok()) return lines_.Error(status.code(), status.message());
-    ++rows_;
+    if (!status.ok()) {
+      HF_RETURN_IF_ERROR(lines_.CheckRest());
+      return lines_.Error(status.code(), status.message());
+    }
+    if (rows_++ == 0) timestamp_first_ms_ = request.timestamp_ms;
     ids_last_ = request.hash_ids.size();
     timestamp_last_ms_ = request.timestamp_ms;
     DropTail(request);
@@ -168,6 +179,13 @@ class MooncakeReader final : public TraceReader {
               "\"timestamp\" is " + std::to_string(request.timestamp_ms) +
                   ", before the row above it; expected rows sorted by time, at least " +
                   std::to_string(timestamp_last_ms_)};
+    }
+    if (rows_ > 0 && request.timestamp_ms - timestamp_first_ms_ > kTraceSpanMsMax) {
+      return {StatusCode::kInvalidArgument,
+              "\"timestamp\" is " + std::to_string(request.timestamp_ms) +
+                  ", too far from the first row; expected at most " +
+                  std::to_string(kTraceSpanMsMax) + " ms (292 years) after " +
+                  std::to_string(timestamp_first_ms_)};
     }
     const uint64_t full = request.input_length / options_.block_tokens;
     const uint64_t partial = request.input_length % options_.block_tokens == 0 ? 0 : 1;
@@ -192,6 +210,7 @@ class MooncakeReader final : public TraceReader {
   ReaderOptions options_;
   uint64_t rows_ = 0;
   size_t ids_last_ = 0;
+  int64_t timestamp_first_ms_ = 0;
   int64_t timestamp_last_ms_ = 0;
   bool failed_ = false;
 };

@@ -27,6 +27,9 @@ namespace holdfast {
 // Whether the last block of a prompt is kept when the prompt fills it only in part.
 enum class Tail : uint8_t { kKeep, kDrop };
 
+// From the first request to the last: as far as a clock of nanoseconds counts, 292 years.
+inline constexpr int64_t kTraceSpanMsMax = INT64_MAX / 1'000'000;
+
 struct ReaderOptions {
   uint32_t block_tokens = 512;  // what an id of the trace covers; at least 1
   Tail tail = Tail::kDrop;
@@ -42,7 +45,7 @@ class TraceReader {
   virtual ~TraceReader() = default;
 
   // The next request, nullopt after the last one. After an error every further call returns an
-  // error. Timestamps never decrease.
+  // error. Timestamps never decrease, and none is more than kTraceSpanMsMax behind the first.
   virtual Result<std::optional<Request>> Next() = 0;
 };
 

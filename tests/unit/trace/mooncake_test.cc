@@ -179,6 +179,23 @@ TEST(Mooncake, EveryKindOfMalformedRowIsNamedWithItsLine) {
   }
 }
 
+TEST(Mooncake, AnEscapedFieldNameIsTheSameName) {
+  const TempFile file(
+      R"({"time\u0073tamp": 5, "\u0068ash_ids": [7], "input\u005flength": 512, "a\u00e9\n\"": 1, )"
+      R"("output_length": 9})");
+  const Reading reading = Read(file.path(), {});
+  ASSERT_TRUE(reading.status.ok()) << reading.status.ToString();
+  EXPECT_EQ(reading.requests[0].timestamp_ms, 5);
+  EXPECT_EQ(reading.requests[0].hash_ids, std::vector<uint64_t>{7});
+  EXPECT_EQ(ErrorOf(R"({"timestamp": 5, "time\u0073tamp": 5})"),
+            "1: \"timestamp\" appears twice" + std::string(kForm));
+}
+
+TEST(Mooncake, AByteOrderMarkIsNamed) {
+  EXPECT_EQ(ErrorOf("\xef\xbb\xbf" + std::string(kGoodRow)),
+            "1: a UTF-8 byte order mark; expected a file without one" + std::string(kForm));
+}
+
 TEST(Mooncake, LongValuesAreShortenedInMessages) {
   const std::string message = ErrorOf(Row(R"("timestamp": ")" + std::string(10'000, 'x') + R"(")"));
   EXPECT_LT(message.size(), 300u);
@@ -191,6 +208,20 @@ TEST(Mooncake, RowThatGoesBackInTimeIsAnError) {
       ErrorOf(std::string(kGoodRow) + "\n" + early),
       "2: \"timestamp\" is 4, before the row above it; expected rows sorted by time, at least "
       "5");
+}
+
+TEST(Mooncake, RowFurtherFromTheFirstThanAClockCountsIsAnError) {
+  const auto row = [](const std::string& time) {
+    return Row(R"("timestamp": )" + time +
+               R"(, "input_length": 0, "output_length": 9, "hash_ids": [])") +
+           "\n";
+  };
+  const std::string at_limit = row("7") + row("9223372036861");
+  EXPECT_TRUE(Read(TempFile(at_limit).path(), {}).status.ok());
+  EXPECT_TRUE(Read(TempFile(row("9223372036854775807")).path(), {}).status.ok());
+  EXPECT_EQ(ErrorOf(at_limit + row("9223372036862")),
+            "3: \"timestamp\" is 9223372036862, too far from the first row; expected at most "
+            "9223372036854 ms (292 years) after 7");
 }
 
 TEST(Mooncake, NumberOfIdsMustFitTheLengthAndTheBlock) {
@@ -237,12 +268,44 @@ TEST(Mooncake, CutGzipGivesTheRowsBeforeTheCutAndThenItsLine) {
   }
 }
 
-TEST(Mooncake, DamagedGzipIsDataLoss) {
-  std::string damaged = Gzipped(std::string(kGoodRow) + "\n");
-  damaged[damaged.size() - 6] = static_cast<char>(damaged[damaged.size() - 6] ^ 1);  // its checksum
-  const TempFile file(damaged);
+void FlipBit(std::string& content, size_t at) { content[at] = static_cast<char>(content[at] ^ 1); }
+
+// A file of this content is damaged gzip, found at that line.
+void ExpectDamage(const std::string& content, const std::string& line) {
+  const TempFile file(content);
   const Reading reading = Read(file.path(), {});
   EXPECT_EQ(reading.status.code(), StatusCode::kDataLoss);
+  const std::string start = file.path() + ":" + line + ": the gzip stream is damaged: ";
+  EXPECT_EQ(reading.status.message().substr(0, start.size()), start);
+}
+
+TEST(Mooncake, MembersOfAGzipFileFollowOneAnother) {
+  const std::string member = Gzipped(std::string(kGoodRow) + "\n");
+  const TempFile file(member + Gzipped("") + member + member);
+  const Reading reading = Read(file.path(), {});
+  EXPECT_TRUE(reading.status.ok()) << reading.status.ToString();
+  EXPECT_EQ(reading.requests.size(), 3u);
+}
+
+TEST(Mooncake, DamageOfAnyMemberOfAGzipFileIsDataLoss) {
+  const std::string member = Gzipped(std::string(kGoodRow) + "\n");
+  std::string checksum = member;
+  FlipBit(checksum, member.size() - 6);
+  ExpectDamage(checksum, "2");
+  for (const size_t at : {0, 1, 2}) {  // what makes it gzip
+    std::string header = member + member;
+    FlipBit(header, member.size() + at);
+    ExpectDamage(header, "2");
+  }
+  ExpectDamage(member + "garbage", "2");
+}
+
+TEST(Mooncake, ARowThatDamagedGzipMadeWrongIsNotBlamedOnItsWriter) {
+  std::string rows;
+  for (int i = 0; i < 3; ++i) rows += std::string(kGoodRow) + "\n";
+  std::string stored = Gzipped(rows, /*level=*/0);  // keeps the bytes as they are
+  FlipBit(stored, stored.find("input_length", stored.find('\n')) - 1);  // a quote
+  ExpectDamage(stored, "2");
 }
 
 TEST(Mooncake, ReadingOnAfterAnErrorIsAnError) {

@@ -31,10 +31,10 @@ class TempFile {
   std::string path_;
 };
 
-inline std::string Gzipped(std::string_view content) {
+inline std::string Gzipped(std::string_view content, int level = 6) {
   z_stream stream = {};
   constexpr int kGzip = 15 + 16;
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  EXPECT_EQ(deflateInit2(&stream, level, Z_DEFLATED, kGzip, 8, Z_DEFAULT_STRATEGY), Z_OK);
   std::string out(deflateBound(&stream, content.size()), '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
   stream.avail_in = static_cast<uInt>(content.size());
