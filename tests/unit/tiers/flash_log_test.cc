@@ -267,9 +267,9 @@ TEST_F(FlashLogTest, ACopyAcceptedMayBeGivenUpDuringRecovery) {
 }
 
 TEST_F(FlashLogTest, TheSegmentUsedLongestAgoGoesFirst) {
-  const auto old = FillSegments(1, 1, 1);
-  const auto hot = FillSegments(1, 100, 1);
-  const auto young = FillSegments(1, 200, 1);
+  const auto old = FillSegments(1, 1, 0);
+  const auto hot = FillSegments(1, 100, 0);
+  const auto young = FillSegments(1, 200, 0);
   EXPECT_EQ(tier().Victim(0), old.begin()->second.group);
   uint32_t stamp = 1000;
   for (const auto& [seed, place] : old) {
