@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,8 @@ vary with what else the machine does: look at the ratios and their spread.
 Needs about 12 GiB at --dir for the time of the run, and 3 GiB of memory (--large: 5).
 
 Exit codes: 0 measured, whatever was seen; 1 a wrong byte came back; 2 the command line is wrong;
-3 the system or the store failed; 130 interrupted, what there was is printed.)";
+3 the system or the store failed; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM: what there was is
+printed.)";
 
 // What the command line says, as text.
 struct RawOptions {
@@ -147,19 +149,21 @@ Result<TiersBenchOptions> ParseOptions(const RawOptions& raw) {
   return options;
 }
 
-Status Print(const RawOptions& raw, const TiersBenchOptions& options,
-             const bench::TiersBenchReport& report) {
+Status Print(const RawOptions& raw, std::optional<OutputFile>& output,
+             const TiersBenchOptions& options, const bench::TiersBenchReport& report) {
   const BenchMachine machine = DescribeMachine(options.directory);
   const std::string json = BenchJson(report, machine, options);
-  const std::string text = raw.json ? json : BenchText(report, machine);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-  if (raw.output.empty()) return {};
-  return WriteFileAtomically(raw.output, json);
+  return WriteResults(raw.json ? json : BenchText(report, machine), output, json);
 }
 
 Result<int> RunTiers(const RawOptions& raw) {
   HF_ASSIGN_OR_RETURN(TiersBenchOptions options, ParseOptions(raw));
+  std::optional<OutputFile> output;
+  if (!raw.output.empty()) {
+    HF_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Open(raw.output));
+    output.emplace(std::move(file));
+  }
+  Interrupt interrupt;
   DataDirectory directory;
   if (raw.directory.empty()) {
     HF_ASSIGN_OR_RETURN(directory, DataDirectory::Fresh());
@@ -167,7 +171,7 @@ Result<int> RunTiers(const RawOptions& raw) {
     HF_ASSIGN_OR_RETURN(directory, DataDirectory::Named(raw.directory));
   }
   options.directory = directory.path();
-  const Interrupt interrupt;
+  if (directory.temporary()) interrupt.SetLeftBehind(directory.path());
   options.stop = [&interrupt] { return interrupt.requested(); };
   Progress progress;
   Result<bench::TiersBenchReport> report =
@@ -178,13 +182,14 @@ Result<int> RunTiers(const RawOptions& raw) {
                                            ? kExitWrongByte
                                            : kExitFailed);
   }
+  if (!raw.directory.empty()) directory.Keep();
   if (directory.InMemory()) {
     report->notes.push_back(directory.path() +
                             " is on a tmpfs: flash and disk are memory here; choose --dir on a "
                             "device");
   }
-  HF_RETURN_IF_ERROR(Print(raw, options, *report));
-  return static_cast<int>(interrupt.requested() ? kExitInterrupted : kExitOk);
+  HF_RETURN_IF_ERROR(Print(raw, output, options, *report));
+  return interrupt.requested() ? kExitSignal + interrupt.signal() : int{kExitOk};
 }
 
 }  // namespace

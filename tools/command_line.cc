@@ -1,12 +1,17 @@
 #include "tools/command_line.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <numeric>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+
+#include "tools/files.h"
 
 namespace holdfast::tools {
 namespace {
@@ -67,25 +72,53 @@ std::string UnknownCommand(const CLI::App& app, const std::string& word) {
   const std::vector<std::string> names = SubcommandNames(app);
   std::string known;
   for (const std::string& name : names) (known += known.empty() ? "" : ", ") += name;
-  return "unknown command '" + word + "'" + Suggestion(word, names) + " Commands: " + known;
+  return "unknown command '" + word + "'" + Suggestion(word, names) + " (commands: " + known + ")";
 }
+
+// "holdfast bench tiers": as far as the command line names it.
+std::string CommandPath(const CLI::App& app) {
+  const std::vector<CLI::App*> parsed = app.get_subcommands();
+  return app.get_name() + (parsed.empty() ? "" : ' ' + CommandPath(*parsed.front()));
+}
+
+// " (see holdfast replay --help)"
+std::string SeeHelp(const CLI::App& app) { return " (see " + CommandPath(app) + " --help)"; }
 
 std::string Explain(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& inner = Innermost(app);
   const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
   std::string text = error.what();
+  for (const CLI::Option* option : inner.get_options()) {
+    if (option->count() > 1) text = option->get_name() + ": given twice; expected once";
+  }
   if (!rest.empty()) {
     const std::string name = rest.front().substr(0, rest.front().find('='));
     text = "unknown " + std::string(name.starts_with('-') ? "option" : "argument") + " '" + name +
            "'" + Suggestion(name, OptionNames(inner));
   }
-  std::string command = "holdfast";
-  if (&inner != &app) command += ' ' + inner.get_name();
-  return text + " (see " + command + " --help)";
+  return text + SeeHelp(app);
+}
+
+// An option with a value that has nothing in it; null when there is none.
+const CLI::Option* EmptyOption(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) {
+      if (value.empty()) return option;
+    }
+  }
+  return nullptr;
 }
 
 void PrintError(std::string_view text) {
   std::fprintf(stderr, "holdfast: %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+// Or the version: what the command line asked for instead of a run.
+int PrintHelp(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream text;
+  app.exit(error, text, text);
+  const Status status = WriteStandardOutput(text.str());
+  return status.ok() ? kExitOk : ReportError(status);
 }
 
 }  // namespace
@@ -101,8 +134,12 @@ int RunCommandLine(CLI::App& app, int argc, const char* const* argv, const Comma
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // help, version
+    if (error.get_exit_code() == 0) return PrintHelp(app, error);
     PrintError(Explain(app, error));
+    return kExitUsage;
+  }
+  if (const CLI::Option* const option = EmptyOption(Innermost(app))) {
+    PrintError(option->get_name() + ": the value is empty" + SeeHelp(app));
     return kExitUsage;
   }
   if (!run) {
@@ -118,6 +155,7 @@ int ReportError(const Status& status) {
 }
 
 int ReportError(const Status& status, ExitCode exit_code) {
+  if (status.os_errno() == EPIPE) return kExitSignal + SIGPIPE;
   PrintError(status.message());
   return exit_code;
 }

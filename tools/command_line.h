@@ -22,9 +22,9 @@ namespace holdfast::tools {
 enum ExitCode : int {
   kExitOk = 0,
   kExitWrongByte = 1,
-  kExitUsage = 2,   // the command line, or what a file holds
-  kExitFailed = 3,  // the system, or the store
-  kExitInterrupted = 130,
+  kExitUsage = 2,     // the command line, or what a file holds
+  kExitFailed = 3,    // the system, or the store
+  kExitSignal = 128,  // and the number of the signal, as a shell counts
 };
 
 using CommandRun = std::function<int()>;
@@ -33,7 +33,8 @@ using CommandRun = std::function<int()>;
 int RunCommandLine(CLI::App& app, int argc, const char* const* argv, const CommandRun& run);
 
 // Prints "holdfast: <message>" to stderr and answers the exit code; without one given, that of
-// usage for an invalid argument, of a failure otherwise.
+// usage for an invalid argument, of a failure otherwise. A pipe whose reader went is answered as
+// the shell would see SIGPIPE, without a word.
 int ReportError(const Status& status);
 int ReportError(const Status& status, ExitCode exit_code);
 

@@ -18,40 +18,78 @@ namespace {
 constexpr Duration kProgressEvery = std::chrono::milliseconds(200);
 constexpr size_t kLineBytesMax = 100;
 
-// What the handler touches: it may use nothing but lock-free atomics and write().
-std::atomic<bool> interrupted = false;
-std::array<int, 2> wake_pipe = {-1, -1};
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
 
-void OnSigint(int /*signal*/) {
+// What the handler touches: it may use nothing but lock-free atomics, write(), raise() and the
+// clock.
+std::atomic<int> first_signal = 0;
+std::atomic<Instant> first_signal_at = Instant();
+std::atomic<const char*> left_behind = nullptr;  // a line
+std::array<int, 2> wake_pipe = {-1, -1};
+static_assert(std::atomic<Instant>::is_always_lock_free);
+
+std::array<struct sigaction, kSignals.size()> actions_before;
+
+void Write(int fd, std::string_view text) {
+  [[maybe_unused]] const ssize_t written = ::write(fd, text.data(), text.size());
+}
+
+void OnSignal(int signal) {
   const int saved = errno;
-  interrupted.store(true, std::memory_order_relaxed);
-  const char byte = 0;
-  [[maybe_unused]] const ssize_t written = ::write(wake_pipe[1], &byte, 1);
+  const Instant now = Clock::System().Now();
+  int none = 0;
+  if (first_signal.compare_exchange_strong(none, signal)) {
+    first_signal_at.store(now);
+    Write(wake_pipe[1], "x");
+  } else if (signal != SIGHUP && now - first_signal_at.load() >= Interrupt::kSameSignal) {
+    const char* const line = left_behind.load();
+    if (line != nullptr) Write(STDERR_FILENO, line);
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);  // comes when this handler returns
+  }
   errno = saved;
 }
 
 }  // namespace
 
+void PrepareStandardStreams() {
+  constexpr std::array kWrongMode = {O_WRONLY, O_RDONLY, O_RDONLY};
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", kWrongMode[fd]);  // takes the lowest free one
+  }
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
 Interrupt::Interrupt() {
-  interrupted.store(false, std::memory_order_relaxed);
+  first_signal_at.store(Instant::max());  // until it is known
+  first_signal.store(0);
   if (::pipe2(wake_pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) wake_pipe = {-1, -1};
   struct sigaction action {};
-  action.sa_handler = OnSigint;
-  action.sa_flags = SA_RESETHAND | SA_RESTART;  // the second one is the system's
-  ::sigaction(SIGINT, &action, nullptr);
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], nullptr, &actions_before[i]);
+    if (actions_before[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 Interrupt::~Interrupt() {
-  struct sigaction action {};
-  action.sa_handler = SIG_DFL;
-  ::sigaction(SIGINT, &action, nullptr);
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], &actions_before[i], nullptr);
+  }
+  left_behind.store(nullptr);
   for (int& fd : wake_pipe) {
     if (fd >= 0) ::close(fd);
     fd = -1;
   }
 }
 
-bool Interrupt::requested() const noexcept { return interrupted.load(std::memory_order_relaxed); }
+int Interrupt::signal() const noexcept { return first_signal.load(std::memory_order_relaxed); }
+
+void Interrupt::SetLeftBehind(const std::string& path) {
+  left_behind_ = "\nholdfast: ended by a second signal; left behind: " + path + "\n";
+  left_behind.store(left_behind_.c_str());
+}
 
 bool Interrupt::WaitUntil(Instant until) const {
   constexpr Duration kTurn = std::chrono::seconds(1);  // also the bound where there is no pipe

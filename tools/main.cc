@@ -6,11 +6,13 @@
 
 #include "tools/bench_command.h"
 #include "tools/command_line.h"
+#include "tools/console.h"
 #include "tools/replay_command.h"
 
 namespace {
 
 int Run(int argc, char** argv) {
+  holdfast::tools::PrepareStandardStreams();
   CLI::App app(
       "Holdfast: a tiered KV-cache store. This command replays cache-hit traces through it\nand "
       "measures its tiers.",

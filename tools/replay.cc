@@ -18,6 +18,7 @@ namespace holdfast::tools {
 namespace {
 
 constexpr Duration kDrainMax = std::chrono::minutes(10);
+constexpr Duration kDrainSlice = std::chrono::seconds(1);
 constexpr Duration kCloseMax = std::chrono::seconds(10);
 constexpr Duration kPaceTurn = std::chrono::milliseconds(200);
 
@@ -102,9 +103,8 @@ class Race {
 
   bool WaitForStart(size_t request) {
     if (context_.options.speed <= 0) return true;
-    const std::chrono::duration<double, std::milli> after(
-        static_cast<double>(context_.workload.time_ms(request)) / context_.options.speed);
-    const Instant at = start_ + std::chrono::duration_cast<Duration>(after);
+    const Instant at =
+        StartOfRequest(start_, context_.workload.time_ms(request), context_.options.speed);
     while (Clock::System().Now() < at && !over()) {
       static_cast<void>(interrupt_.WaitUntil(std::min(at, Clock::System().Now() + kPaceTurn)));
     }
@@ -163,13 +163,20 @@ Status RunWorkers(const ReplayWorker::Context& context, const Interrupt& interru
   Status status = race.Run(workers);
   result.replay_seconds = SecondsSince(start);
   for (const auto& worker : workers) result.counts.Add(worker->counts());
-  result.interrupted = interrupt.requested();
   return status;
 }
 
-DrainResult DrainStore(Store& store) {
+// In slices, so that an interrupt ends it soon.
+DrainResult DrainStore(Store& store, const Interrupt& interrupt) {
   const Instant start = Clock::System().Now();
-  const Status status = store.Drain(start + kDrainMax);
+  Status status;
+  Instant now = start;
+  do {
+    status =
+        store.Drain(interrupt.requested() ? now : std::min(now + kDrainSlice, start + kDrainMax));
+    now = Clock::System().Now();
+  } while (status.code() == StatusCode::kDeadlineExceeded && now < start + kDrainMax &&
+           !interrupt.requested());
   return {.seconds = SecondsSince(start),
           .left = status.ok() ? std::string() : std::string(status.message())};
 }
@@ -177,7 +184,8 @@ DrainResult DrainStore(Store& store) {
 }  // namespace
 
 Result<ReplayResult> Replay(const ReplayOptions& options, const Workload& workload,
-                            const ReplayPlan& plan, const Interrupt& interrupt) {
+                            const ReplayPlan& plan, const Interrupt& interrupt,
+                            const std::function<void()>& opened) {
   ReplayResult result;
   Warnings warnings;
   TraceClock trace_clock(Clock::System().WallMicrosSinceEpoch());
@@ -192,6 +200,7 @@ Result<ReplayResult> Replay(const ReplayOptions& options, const Workload& worklo
     if (level != LogLevel::kInfo) warnings.Add(line);
   };
   HF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(plan.store, environment));
+  opened();
   HF_ASSIGN_OR_RETURN(const SpaceId space_id, store->OpenSpace(plan.space));
   HF_ASSIGN_OR_RETURN(const KeySpace space, store->Space(space_id));
   result.entries_at_open = store->Stats().entries;
@@ -203,7 +212,8 @@ Result<ReplayResult> Replay(const ReplayOptions& options, const Workload& worklo
   const ReplayWorker::Context context = {
       .store = *store, .workload = workload, .options = options, .plan = plan, .blocks = blocks};
   HF_RETURN_IF_ERROR(RunWorkers(context, interrupt, hold_clock, result));
-  if (options.drain) result.drain = DrainStore(*store);
+  if (options.drain) result.drain = DrainStore(*store, interrupt);
+  result.interrupted = interrupt.requested();
   result.stats = store->Stats();
   HF_RETURN_IF_ERROR(store->Close(Clock::System().Now() + kCloseMax));
   result.warnings = warnings.Take();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,8 +37,10 @@ struct ReplayResult {
   std::vector<std::string> warnings;  // of the store
 };
 
-// plan.store.directory is set where the plan needs one.
+// plan.store.directory is set where the plan needs one. `opened` is called once the store is open:
+// from then on there may be something worth to keep in it.
 Result<ReplayResult> Replay(const ReplayOptions& options, const Workload& workload,
-                            const ReplayPlan& plan, const Interrupt& interrupt);
+                            const ReplayPlan& plan, const Interrupt& interrupt,
+                            const std::function<void()>& opened);
 
 }  // namespace holdfast::tools

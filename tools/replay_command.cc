@@ -39,7 +39,7 @@ Examples:
   zcat trace.gz | holdfast replay - --speed 10 --concurrency 4 --dir /data/holdfast
 
 Exit codes: 0 fine; 1 a wrong byte came back; 2 the command line or the trace is wrong; 3 the system
-or the store failed; 130 interrupted, what there was is printed.)";
+or the store failed; 129, 130, 143 ended by SIGHUP, Ctrl-C, SIGTERM: what there was is printed.)";
 
 // What the command line says, as text. Its errors name option, value and what would be right.
 struct RawOptions {
@@ -210,18 +210,19 @@ Result<DataDirectory> OpenDirectory(const ReplayOptions& options, ReplayPlan& pl
   return directory;
 }
 
-Status Print(const ReplayReport& report) {
-  const bool wants_json = report.options.json || !report.options.output.empty();
+Status Print(const ReplayReport& report, std::optional<OutputFile>& output) {
+  const bool wants_json = report.options.json || output;
   const std::string json = wants_json ? ReportJson(report) : std::string();
-  const std::string text = report.options.json ? json : ReportText(report);
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
-  if (report.options.output.empty()) return {};
-  return WriteFileAtomically(report.options.output, json);
+  return WriteResults(report.options.json ? json : ReportText(report), output, json);
 }
 
 Result<int> RunReplay(const RawOptions& raw) {
   HF_ASSIGN_OR_RETURN(const ReplayOptions options, ParseOptions(raw));
+  std::optional<OutputFile> output;
+  if (!options.output.empty()) {
+    HF_ASSIGN_OR_RETURN(OutputFile file, OutputFile::Open(options.output));
+    output.emplace(std::move(file));
+  }
   const Result<Workload> read = Workload::Read(options.trace, {.block_tokens = options.block_tokens,
                                                                .tail = options.tail,
                                                                .requests_max = options.requests_max,
@@ -229,15 +230,22 @@ Result<int> RunReplay(const RawOptions& raw) {
   if (!read.has_value()) return ReportError(read.error(), kExitUsage);
   const Workload& workload = *read;
   HF_ASSIGN_OR_RETURN(ReplayPlan plan, PlanReplay(options, workload));
-  const Interrupt interrupt;
-  HF_ASSIGN_OR_RETURN(const DataDirectory directory, OpenDirectory(options, plan));
-  HF_ASSIGN_OR_RETURN(const ReplayResult result, Replay(options, workload, plan, interrupt));
-  HF_RETURN_IF_ERROR(Print(MakeReport(options, workload, plan, result)));
+  Interrupt interrupt;
+  HF_ASSIGN_OR_RETURN(DataDirectory directory, OpenDirectory(options, plan));
+  if (directory.temporary()) interrupt.SetLeftBehind(directory.path());
+  const auto opened = [&] {
+    if (!options.directory.empty()) directory.Keep();
+  };
+  HF_ASSIGN_OR_RETURN(const ReplayResult result,
+                      Replay(options, workload, plan, interrupt, opened));
+  const Status printed = Print(MakeReport(options, workload, plan, result), output);
+  const int exit_code = printed.ok() ? kExitOk : ReportError(printed);
   if (result.counts.wrong) {
     std::fprintf(stderr, "holdfast: %s\n", WrongByteLine(*result.counts.wrong).c_str());
     return static_cast<int>(kExitWrongByte);
   }
-  return static_cast<int>(result.interrupted ? kExitInterrupted : kExitOk);
+  if (exit_code == kExitOk && result.interrupted) return kExitSignal + interrupt.signal();
+  return exit_code;
 }
 
 }  // namespace

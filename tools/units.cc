@@ -21,14 +21,19 @@ constexpr std::array kByteUnits = {Unit{"", 1},
                                    Unit{"MiB", 1ull << 20},
                                    Unit{"GiB", 1ull << 30},
                                    Unit{"TiB", 1ull << 40},
+                                   Unit{"PiB", 1ull << 50},
+                                   Unit{"EiB", 1ull << 60},
                                    Unit{"kB", 1e3},
                                    Unit{"KB", 1e3},
                                    Unit{"MB", 1e6},
                                    Unit{"GB", 1e9},
-                                   Unit{"TB", 1e12}};
+                                   Unit{"TB", 1e12},
+                                   Unit{"PB", 1e15},
+                                   Unit{"EB", 1e18}};
 constexpr std::array kTimeUnits = {Unit{"ms", 1e6}, Unit{"s", 1e9}, Unit{"m", 60e9},
                                    Unit{"h", 3600e9}, Unit{"d", 86400e9}};
-constexpr double kBytesMax = 9e18;
+constexpr double kBytesMax = 1ull << 60;
+constexpr double kBlocksMax = 1ull << 31;
 constexpr double kNanosMax = 9e18;
 
 constexpr std::string_view kSizeForm =
@@ -64,6 +69,16 @@ std::optional<double> Scale(const Quantity& quantity, const std::array<Unit, kCo
 
 bool IsWhole(double value) { return value == std::floor(value); }
 
+Result<uint64_t> ToBytes(std::string_view option, std::string_view text,
+                         const std::optional<Quantity>& quantity, std::string_view form) {
+  const std::optional<double> bytes = quantity ? Scale(*quantity, kByteUnits) : std::nullopt;
+  if (!bytes) return BadValue(option, text, form);
+  if (*bytes > kBytesMax) return BadValue(option, text, "at most 1EiB");
+  const bool plain = quantity->unit.empty() || quantity->unit == "B";
+  if (plain && !IsWhole(*bytes)) return BadValue(option, text, "a whole number of bytes");
+  return static_cast<uint64_t>(*bytes);
+}
+
 }  // namespace
 
 Status BadValue(std::string_view option, std::string_view text, std::string_view what_is_right) {
@@ -76,22 +91,17 @@ Result<Size> ParseSize(std::string_view option, std::string_view text) {
   const std::optional<Quantity> quantity = Split(text);
   if (!quantity) return BadValue(option, text, kSizeForm);
   if (quantity->unit == "b" || quantity->unit == "blocks") {
-    if (!IsWhole(quantity->number) || quantity->number > kBytesMax) {
-      return BadValue(option, text, "a whole number of blocks, such as 10000b");
+    if (!IsWhole(quantity->number) || quantity->number > kBlocksMax) {
+      return BadValue(option, text, "a whole number of blocks, such as 10000b, at most 2^31");
     }
     return Size{.kind = Size::Kind::kBlocks, .value = static_cast<uint64_t>(quantity->number)};
   }
-  const std::optional<double> bytes = Scale(*quantity, kByteUnits);
-  if (!bytes || *bytes > kBytesMax) return BadValue(option, text, kSizeForm);
-  return Size{.kind = Size::Kind::kBytes, .value = static_cast<uint64_t>(*bytes)};
+  HF_ASSIGN_OR_RETURN(const uint64_t bytes, ToBytes(option, text, quantity, kSizeForm));
+  return Size{.kind = Size::Kind::kBytes, .value = bytes};
 }
 
 Result<uint64_t> ParseBytes(std::string_view option, std::string_view text) {
-  const Result<Size> size = ParseSize(option, text);
-  if (!size.has_value() || size->kind != Size::Kind::kBytes) {
-    return BadValue(option, text, kBytesForm);
-  }
-  return size->value;
+  return ToBytes(option, text, Split(text), kBytesForm);
 }
 
 Result<Duration> ParseDuration(std::string_view option, std::string_view text) {
@@ -106,7 +116,11 @@ Result<Duration> ParseDuration(std::string_view option, std::string_view text) {
 Result<uint64_t> ParseCount(std::string_view option, std::string_view text, uint64_t least) {
   uint64_t count = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error == std::errc() && end == text.data() + text.size() && count >= least) return count;
+  const bool digits_only = end == text.data() + text.size();
+  if (error == std::errc() && digits_only && count >= least) return count;
+  if (error == std::errc::result_out_of_range && digits_only) {
+    return BadValue(option, text, "at most 2^64 - 1");
+  }
   return BadValue(
       option, text,
       "a whole number" + (least > 0 ? ", at least " + std::to_string(least) : std::string()));

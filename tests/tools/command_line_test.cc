@@ -1,4 +1,6 @@
+#include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -60,7 +62,9 @@ TEST_F(CommandLineTest, AMisspelledWordIsAnsweredWithTheNearest) {
   ExpectUsageError({"repaly", "x"}, "unknown command 'repaly'; did you mean 'replay'?");
   ExpectUsageError({"replay", "t", "--hodl", "5m"},
                    "unknown option '--hodl'; did you mean '--hold'?");
-  ExpectUsageError({"zzzzzzzzz"}, "Commands: ");
+  ExpectUsageError({"zzzzzzzzz"}, "unknown command 'zzzzzzzzz' (commands: replay, bench)");
+  ExpectUsageError({"bench", "tiers", "--rouds", "5"},
+                   "did you mean '--rounds'? (see holdfast bench tiers --help)");
 }
 
 TEST_F(CommandLineTest, WrongValuesNameOptionAndValue) {
@@ -78,6 +82,48 @@ TEST_F(CommandLineTest, WrongValuesNameOptionAndValue) {
   }
 }
 
+TEST_F(CommandLineTest, AnEmptyValueIsNoValue) {
+  directory_.Write("t", kRow);
+  const std::regex with_value("(--[a-z-]+) TEXT");
+  for (const auto& [command, count] :
+       {std::pair<std::vector<std::string>, int>{{"replay", "t"}, 20}, {{"bench", "tiers"}, 10}}) {
+    std::vector<std::string> arguments = command;
+    arguments.emplace_back("--help");
+    const std::string help = Run(arguments).out;
+    int seen = 0;
+    for (std::sregex_iterator it(help.begin(), help.end(), with_value);
+         it != std::sregex_iterator(); ++it, ++seen) {
+      const std::string name = (*it)[1];
+      arguments = command;
+      arguments.insert(arguments.end(), {name, ""});
+      ExpectUsageError(arguments, name + ": the value is empty (see holdfast " + command[0]);
+      arguments = command;
+      arguments.push_back(name + "=");
+      ExpectUsageError(arguments, name);
+    }
+    EXPECT_GE(seen, count);
+  }
+  ExpectUsageError({"replay", ""}, "TRACE: the value is empty");
+}
+
+TEST_F(CommandLineTest, AnOptionGivenTwiceIsNamed) {
+  ExpectUsageError({"replay", "t", "--ddr", "1GiB", "--ddr", "2GiB"},
+                   "--ddr: given twice; expected once (see holdfast replay --help)");
+}
+
+TEST_F(CommandLineTest, StandardOutputThatTakesNothingIsAnError) {
+  const std::string replay = "replay synthetic:agent --requests 3 --bytes none --flash 0";
+  for (const std::string& arguments :
+       {std::string("--help"), std::string("--version"), replay, replay + " --json"}) {
+    const CommandResult full = RunShell(directory_, "\"$HOLDFAST\" " + arguments + " >/dev/full");
+    EXPECT_EQ(full.exit_code, 3) << arguments;
+    EXPECT_EQ(full.err, "holdfast: standard output: No space left on device\n") << arguments;
+    const CommandResult closed = RunShell(directory_, "\"$HOLDFAST\" " + arguments + " >&-");
+    EXPECT_EQ(closed.exit_code, 3) << arguments;
+    EXPECT_EQ(closed.err, "holdfast: standard output: Bad file descriptor\n") << arguments;
+  }
+}
+
 TEST_F(CommandLineTest, MissingArgumentsAreNamed) {
   ExpectUsageError({"replay"}, "TRACE");
   ExpectUsageError({"replay", "t", "--ddr"}, "--ddr");
@@ -91,6 +137,17 @@ TEST_F(CommandLineTest, AWrongRowNamesFileLineAndWhatIsRight) {
                             R"({"timestamp": 0, "input_length": 2048, "output_length": 1, )"
                             R"("hash_ids": [1]})");
   ExpectUsageError({"replay", "t"}, "expected 4");
+}
+
+TEST_F(CommandLineTest, ATimeThatNoClockCountsToIsRefused) {
+  const auto row = [](const std::string& time) {
+    return R"({"timestamp": )" + time +
+           R"(, "input_length": 1024, "output_length": 1, "hash_ids": [1, 2]})" + "\n";
+  };
+  directory_.Write("t", row("0") + row("9223379236855") + row("9223386436855"));
+  ExpectUsageError(
+      {"replay", "t", "--hold", "1h", "--flash", "0", "--ddr", "8MiB", "--payload", "4KiB"},
+      "t:2: \"timestamp\" is 9223379236855");
 }
 
 TEST_F(CommandLineTest, UnlimitedWithBytesIsRefused) {

@@ -195,6 +195,39 @@ TEST_F(ReplayCommandTest, TheTableAndTheFileSayTheSame) {
   EXPECT_EQ(Json::parse(directory_.Read("out.json"))["hits"], 5);
 }
 
+TEST_F(ReplayCommandTest, AFileThatCannotBeWrittenIsFoundBeforeTheRun) {
+  const CommandResult result = Run({"absent", "--output", "nowhere/out.json"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.out, "");
+  EXPECT_NE(result.err.find("nowhere/out.json"), std::string::npos) << result.err;
+}
+
+TEST_F(ReplayCommandTest, TheFileIsWrittenThoughStandardOutputIsFull) {
+  directory_.Write("t", kTrace);
+  const CommandResult result = RunShell(
+      directory_, "\"$HOLDFAST\" replay t --flash 0 --payload 4KiB --output out.json >/dev/full");
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_EQ(Json::parse(directory_.Read("out.json"))["hits"], 5);
+}
+
+TEST_F(ReplayCommandTest, AReaderThatLeftIsNoNewsAndLeavesNothingBehind) {
+  directory_.Write("t", kTrace);
+  const CommandResult result = RunShell(directory_, R"(
+      mkfifo pipe; exec 3<>pipe; exec 4>pipe; exec 3>&-
+      "$HOLDFAST" replay t --payload 64KiB --ddr 64MiB --flash 64MiB >&4)");
+  EXPECT_EQ(result.exit_code, 128 + SIGPIPE);
+  EXPECT_EQ(result.err, "");
+  EXPECT_FALSE(std::filesystem::exists(directory_.File("holdfast-data")));
+}
+
+TEST_F(ReplayCommandTest, ADirectoryThatNoStoreCouldUseIsGoneAgain) {
+  directory_.Write("t", kTrace);
+  EXPECT_EQ(Run({"t", "--flash", "1PiB", "--payload", "256MiB", "--ddr", "1GiB", "--dir", "a/b"})
+                .exit_code,
+            3);
+  EXPECT_FALSE(std::filesystem::exists(directory_.File("a")));
+}
+
 TEST_F(ReplayCommandTest, ADirectoryOfTheUserIsWarmTheNextTime) {
   directory_.Write("t", kTrace);
   const std::vector<std::string> arguments = {"t",     "--payload", "64KiB", "--ddr",
@@ -272,18 +305,21 @@ void WaitForEntry(const CommandDirectory& directory, const std::string& name) {
   ::close(fd);
 }
 
-TEST_F(ReplayCommandTest, CtrlCPrintsWhatThereIs) {
+TEST_F(ReplayCommandTest, ASignalPrintsWhatThereIsAndLeavesNothingBehind) {
   directory_.Write("t", kTrace);
-  const pid_t pid = StartCommand(  // would take 4,030,000 s
-      directory_, {"replay", "t", "--payload", "64KiB", "--ddr", "64MiB", "--flash", "64MiB",
-                   "--speed", "0.0001", "--dir", "data", "--json"});
-  WaitForEntry(directory_, "data");
-  ASSERT_EQ(::kill(pid, SIGINT), 0);
-  const CommandResult result = WaitForCommand(directory_, pid);
-  EXPECT_EQ(result.exit_code, 130) << result.err;
-  const Json json = Json::parse(result.out);
-  EXPECT_EQ(json["interrupted"], true);
-  EXPECT_LE(json["requests"], 1);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    const pid_t pid = StartCommand(  // would take 4,030,000 s
+        directory_, {"replay", "t", "--payload", "64KiB", "--ddr", "64MiB", "--flash", "64MiB",
+                     "--speed", "0.0001", "--drain", "--json"});
+    WaitForEntry(directory_, "holdfast-data");
+    ASSERT_EQ(::kill(pid, signal), 0);
+    const CommandResult result = WaitForCommand(directory_, pid);
+    EXPECT_EQ(result.exit_code, 128 + signal) << result.err;
+    const Json json = Json::parse(result.out);
+    EXPECT_EQ(json["interrupted"], true);
+    EXPECT_LE(json["requests"], 1);
+    EXPECT_FALSE(std::filesystem::exists(directory_.File("holdfast-data")));
+  }
 }
 
 TEST_F(ReplayCommandTest, ATierThatCanReceiveNothingIsSaidOnce) {

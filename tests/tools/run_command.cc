@@ -1,6 +1,7 @@
 #include "tests/tools/run_command.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +22,23 @@ void Redirect(int to, const std::string& path, int flags) {
   const int fd = ::open(path.c_str(), flags, 0644);
   if (fd < 0 || ::dup2(fd, to) < 0) ::_exit(127);
   ::close(fd);
+}
+
+pid_t Start(const CommandDirectory& directory, const char* program,
+            const std::vector<std::string>& arguments, const std::string& in) {
+  std::vector<char*> argv = {const_cast<char*>("holdfast")};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  if (::chdir(directory.path().c_str()) != 0) ::_exit(127);
+  Redirect(STDIN_FILENO, in, O_RDONLY);
+  Redirect(STDOUT_FILENO, directory.File(kOut), O_WRONLY | O_CREAT | O_TRUNC);
+  Redirect(STDERR_FILENO, directory.File(kErr), O_WRONLY | O_CREAT | O_TRUNC);
+  // A shell starts what runs in the background with some of them ignored.
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);
+  ::execv(program, argv.data());
+  ::_exit(127);
 }
 
 }  // namespace
@@ -46,17 +64,7 @@ std::string CommandDirectory::Read(const std::string& name) const {
 
 pid_t StartCommand(const CommandDirectory& directory, const std::vector<std::string>& arguments,
                    const std::string& in) {
-  std::vector<char*> argv = {const_cast<char*>("holdfast")};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  const pid_t pid = ::fork();
-  if (pid != 0) return pid;
-  if (::chdir(directory.path().c_str()) != 0) ::_exit(127);
-  Redirect(STDIN_FILENO, in, O_RDONLY);
-  Redirect(STDOUT_FILENO, directory.File(kOut), O_WRONLY | O_CREAT | O_TRUNC);
-  Redirect(STDERR_FILENO, directory.File(kErr), O_WRONLY | O_CREAT | O_TRUNC);
-  ::execv(HOLDFAST_COMMAND, argv.data());
-  ::_exit(127);
+  return Start(directory, HOLDFAST_COMMAND, arguments, in);
 }
 
 CommandResult WaitForCommand(const CommandDirectory& directory, pid_t pid) {
@@ -71,6 +79,11 @@ CommandResult WaitForCommand(const CommandDirectory& directory, pid_t pid) {
 CommandResult RunCommand(const CommandDirectory& directory,
                          const std::vector<std::string>& arguments, const std::string& in) {
   return WaitForCommand(directory, StartCommand(directory, arguments, in));
+}
+
+CommandResult RunShell(const CommandDirectory& directory, const std::string& script) {
+  const std::string named = "HOLDFAST='" HOLDFAST_COMMAND "'\n" + script;
+  return WaitForCommand(directory, Start(directory, "/bin/sh", {"-c", named}, "/dev/null"));
 }
 
 }  // namespace holdfast::testing

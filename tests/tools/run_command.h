@@ -43,4 +43,7 @@ CommandResult RunCommand(const CommandDirectory& directory,
                          const std::vector<std::string>& arguments,
                          const std::string& in = "/dev/null");
 
+// A script of /bin/sh in the directory, where the command is called "$HOLDFAST".
+CommandResult RunShell(const CommandDirectory& directory, const std::string& script);
+
 }  // namespace holdfast::testing

@@ -52,7 +52,7 @@ TEST(Units, SizesMayBeBlocksOrUnlimited) {
 
 TEST(Units, WrongSizesNameOptionValueAndWhatIsRight) {
   for (const std::string_view text :
-       {"", "x", "2G", "2 Mib", "-1", "+1", "1e6", "1.2.3GiB", ".", "99999999999TiB", "1.5b"}) {
+       {"", "x", "2G", "2 Mib", "-1", "+1", "1e6", "1.2.3GiB", ".", "1.5b"}) {
     const Result<Size> size = ParseSize("--flash", text);
     ASSERT_FALSE(size.has_value()) << text;
     EXPECT_EQ(size.error().code(), StatusCode::kInvalidArgument);
@@ -61,6 +61,26 @@ TEST(Units, WrongSizesNameOptionValueAndWhatIsRight) {
         << message;
     EXPECT_TRUE(message.find("1.5GiB") != std::string::npos || text == "1.5b") << message;
   }
+}
+
+TEST(Units, ABytesNumberIsWholeAndWithinWhatAStoreMayHave) {
+  EXPECT_EQ(Bytes("1EiB"), 1ull << 60);
+  EXPECT_EQ(Bytes("1PiB"), 1ull << 50);
+  EXPECT_EQ(Bytes("0.5EB"), 500'000'000'000'000'000u);
+  EXPECT_EQ(Bytes("1.5KiB"), 1536u);
+  const auto error = [](std::string_view text) {
+    const Result<uint64_t> bytes = ParseBytes("--payload", text);
+    EXPECT_FALSE(bytes.has_value()) << text;
+    return bytes.has_value() ? "" : std::string(bytes.error().message());
+  };
+  EXPECT_EQ(error("1.5"), "--payload: '1.5' is not a whole number of bytes");
+  EXPECT_EQ(error("0.5B"), "--payload: '0.5B' is not a whole number of bytes");
+  EXPECT_EQ(error("1.1EiB"), "--payload: '1.1EiB' is not at most 1EiB");
+  EXPECT_EQ(error("99999999999TiB"), "--payload: '99999999999TiB' is not at most 1EiB");
+  const Result<Size> blocks = ParseSize("--ddr", "2147483649b");
+  ASSERT_FALSE(blocks.has_value());
+  EXPECT_EQ(blocks.error().message(),
+            "--ddr: '2147483649b' is not a whole number of blocks, such as 10000b, at most 2^31");
 }
 
 TEST(Units, DurationsAreWholeMilliseconds) {
@@ -81,6 +101,9 @@ TEST(Units, CountsAreDigitsFromALeastValueOn) {
   for (const std::string_view text : {"", "0", "-1", "1.0", "1k", "99999999999999999999"}) {
     EXPECT_FALSE(ParseCount("--requests", text, 1).has_value()) << text;
   }
+  const Result<uint64_t> count = ParseCount("--seed", "99999999999999999999");
+  ASSERT_FALSE(count.has_value());
+  EXPECT_EQ(count.error().message(), "--seed: '99999999999999999999' is not at most 2^64 - 1");
   EXPECT_EQ(*ParseFactor("--speed", "0.5"), 0.5);
   EXPECT_FALSE(ParseFactor("--speed", "2x").has_value());
   EXPECT_FALSE(ParseFactor("--speed", "-2").has_value());
