@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -181,6 +182,19 @@ DrainResult DrainStore(Store& store, const Interrupt& interrupt) {
           .left = status.ok() ? std::string() : std::string(status.message())};
 }
 
+// What the system lacks, with the option that asks for it.
+Status NameOption(Status status) {
+  switch (status.os_errno()) {
+    case ENOMEM:
+      return std::move(status).WithContext("--hbm, --ddr: no memory for as much");
+    case ENOSPC:
+    case EFBIG:
+      return std::move(status).WithContext("--flash, --disk: no space for as much");
+    default:
+      return status;
+  }
+}
+
 }  // namespace
 
 Result<ReplayResult> Replay(const ReplayOptions& options, const Workload& workload,
@@ -199,7 +213,9 @@ Result<ReplayResult> Replay(const ReplayOptions& options, const Workload& worklo
   environment.log = [&warnings](LogLevel level, std::string_view line) {
     if (level != LogLevel::kInfo) warnings.Add(line);
   };
-  HF_ASSIGN_OR_RETURN(const std::unique_ptr<Store> store, Store::Open(plan.store, environment));
+  Result<std::unique_ptr<Store>> opened_store = Store::Open(plan.store, environment);
+  if (!opened_store.has_value()) return NameOption(std::move(opened_store).error());
+  const std::unique_ptr<Store> store = *std::move(opened_store);
   opened();
   HF_ASSIGN_OR_RETURN(const SpaceId space_id, store->OpenSpace(plan.space));
   HF_ASSIGN_OR_RETURN(const KeySpace space, store->Space(space_id));

@@ -19,6 +19,7 @@ constexpr std::array<std::string_view, 4> kTierNames = {"hbm", "ddr", "flash", "
 constexpr uint32_t kExternalKeyBytes = 16;
 constexpr uint64_t kBlocksMax = 1ull << 31;
 constexpr uint64_t kIndexEntriesMin = 1024;
+constexpr uint64_t kMemoryBytesMax = 8ull << 40;  // what pages waste, and staging, come on top
 constexpr uint64_t kExternalKeyTag = 0x79616c7065722d66;  // "f-replay"
 
 Result<uint64_t> CapacityBytes(const ReplayOptions& options, size_t tier, uint64_t distinct,
@@ -72,6 +73,62 @@ void SizeForSmallTiers(uint64_t frame_bytes, StoreOptions& store) {
   }
 }
 
+// As ParseSize reads it, exactly.
+std::string ExactBytes(uint64_t bytes) {
+  for (const auto& [unit, shift] :
+       {std::pair{"EiB", 60}, {"PiB", 50}, {"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}}) {
+    if (bytes != 0 && bytes % (1ull << shift) == 0) return std::to_string(bytes >> shift) + unit;
+  }
+  return std::to_string(bytes);
+}
+
+std::string ShownSize(const Size& size) {
+  return size.kind == Size::Kind::kBlocks ? std::to_string(size.value) + 'b'
+                                          : ExactBytes(size.value);
+}
+
+// The least that a tier may have when it is on.
+uint64_t LeastBytes(const StoreOptions& store, size_t tier) {
+  constexpr uint64_t kFramesMin = 2, kSegmentsMin = 4;
+  const uint64_t frame_bytes = FrameBytes(store.payload_bytes_max);
+  switch (tier) {
+    case kHbm:
+      return store.page_bytes;
+    case kDdr:
+      return kFramesMin * frame_bytes;
+    case kFlash:
+      return kSegmentsMin * store.segment_bytes_min;
+    default:
+      return store.bytes ? store.disk_write_buffer_bytes : frame_bytes;
+  }
+}
+
+// In the words of the command line what CheckOptions says of fields.
+Status CheckCapacities(const ReplayOptions& options, const StoreOptions& store) {
+  const std::array<uint64_t, 4> bytes = {store.hbm_bytes, store.ddr_bytes, store.flash_bytes,
+                                         store.disk_bytes};
+  const std::string payload = ExactBytes(options.payload_bytes);
+  for (size_t tier = 0; tier < bytes.size(); ++tier) {
+    const std::string shown = ShownSize(options.capacity[tier]);
+    const uint64_t least = LeastBytes(store, tier);
+    if (bytes[tier] != 0 && bytes[tier] < least) {
+      return BadValue(kTierOptions[tier], shown,
+                      "0 (off) or at least " + ExactBytes(least) + " at --payload " + payload);
+    }
+    if (tier <= kDdr && store.bytes && bytes[tier] > kMemoryBytesMax) {
+      return BadValue(kTierOptions[tier], shown,
+                      "at most " + ExactBytes(kMemoryBytesMax) + "; more needs --bytes none");
+    }
+  }
+  if (store.index_entries_max <= eviction::kEntriesMax) return {};
+  const std::string most = FormatCount(eviction::kEntriesMax / 5 * 4) + " blocks";
+  if (!store.bytes) return BadValue("TRACE", options.trace, "of at most " + most);
+  return BadValue("--payload", payload,
+                  "large enough: tiers of " +
+                      FormatBytes(bytes[0] + bytes[1] + bytes[2] + bytes[3]) + " are more than " +
+                      most);
+}
+
 // The class that `hold` asks for, and those of the store.
 void PlanHolds(const HoldChoice& hold, ReplayPlan& plan) {
   std::vector<HoldClass>& classes = plan.store.hold_classes;
@@ -105,10 +162,12 @@ void PlanHolds(const HoldChoice& hold, ReplayPlan& plan) {
   }
 }
 
-// What the tiers hold, and a quarter more for blocks on their way.
-uint64_t IndexEntries(const StoreOptions& store, uint64_t payload_bytes) {
+// What the tiers hold, and a quarter more for blocks on their way. A directory may hold blocks of
+// other traces; without bytes there are none but those of this one.
+uint64_t IndexEntries(const StoreOptions& store, uint64_t distinct) {
   const uint64_t bytes = store.hbm_bytes + store.ddr_bytes + store.flash_bytes + store.disk_bytes;
-  const uint64_t blocks = bytes / FrameBytes(payload_bytes);
+  const uint64_t held = bytes / FrameBytes(store.payload_bytes_max);
+  const uint64_t blocks = store.bytes ? held : std::min(held, distinct);
   return std::max(kIndexEntriesMin, blocks + blocks / 4);
 }
 
@@ -204,7 +263,8 @@ Result<ReplayPlan> PlanReplay(const ReplayOptions& options, const Workload& work
   store.io_engine = options.io_engine;
   store.flash_buffered = options.buffered;
   store.keep_secret = options.bytes;
-  store.index_entries_max = IndexEntries(store, options.payload_bytes);
+  store.index_entries_max = IndexEntries(store, workload.distinct());
+  HF_RETURN_IF_ERROR(CheckCapacities(options, store));
   PlanHolds(options.hold, plan);
   if (unlimited) LiftLimits(workload.distinct(), store);
   if (options.place_all) PlaceAll(store);

@@ -13,6 +13,23 @@ uint64_t PagesFor(uint64_t bytes, uint64_t frame, uint64_t page) {
   return bytes / (page / frame * frame) + 1;
 }
 
+// Two pages stay with each size in use; a few more so that a second size finds room.
+uint64_t PagesOfBytes(const StoreOptions& options, uint64_t staging_bytes) {
+  const uint64_t typical = FrameBytes(options.payload_bytes_typical);
+  const uint64_t longest = FrameBytes(options.payload_bytes_max);
+  return PagesFor(options.ddr_bytes, typical, options.page_bytes) +
+         PagesFor(staging_bytes, typical, options.page_bytes) +
+         2 * ((longest + options.page_bytes - 1) / options.page_bytes) + 2;
+}
+
+// Without bytes a frame is only a name, kPageBytes of the range whatever its size.
+uint64_t PagesOfNames(const StoreOptions& options, uint64_t staging_bytes) {
+  constexpr uint64_t kFrameBytesMin = FrameBytes(1);
+  const uint64_t names = std::min(options.ddr_bytes / kFrameBytesMin, options.index_entries_max) +
+                         staging_bytes / kFrameBytesMin;
+  return PagesFor(names * kPageBytes, kPageBytes, options.page_bytes) + 2;
+}
+
 }  // namespace
 
 Status HostFrames::Init(const StoreOptions& options, const StartThread& start_thread) {
@@ -22,10 +39,13 @@ Status HostFrames::Init(const StoreOptions& options, const StartThread& start_th
   ddr_capacity_ = options.ddr_bytes;
   staging_reserve_ = 8 * typical;
   staging_capacity_ = std::max(options.staging_frames * typical + 8 * typical, 2 * longest);
-  // Two pages stay with each size in use; a few more so that a second size finds room.
-  const uint64_t pages = PagesFor(ddr_capacity_, typical, options.page_bytes) +
-                         PagesFor(staging_capacity_, typical, options.page_bytes) +
-                         2 * ((longest + options.page_bytes - 1) / options.page_bytes) + 2;
+  const uint64_t pages =
+      bytes_ ? PagesOfBytes(options, staging_capacity_) : PagesOfNames(options, staging_capacity_);
+  if (pages > kNoFrame / (options.page_bytes / kPageBytes)) {
+    return Status(StatusCode::kInvalidArgument,
+                  "ddr_bytes: " + std::to_string(ddr_capacity_) +
+                      "; host memory, with what pages waste and staging, is below 16 TiB");
+  }
   ArenaOptions arena;
   arena.space = {.range_bytes = pages * options.page_bytes, .page_bytes = options.page_bytes};
   arena.bytes = options.bytes;
@@ -44,7 +64,7 @@ FrameAt HostFrames::Allocate(uint64_t frame_bytes, Use use) {
       return kNoFrame;
     }
   }
-  const std::optional<uint64_t> offset = arena_->space().Allocate(frame_bytes);
+  const std::optional<uint64_t> offset = arena_->space().Allocate(RangeBytes(frame_bytes));
   if (!offset.has_value()) return kNoFrame;
   (use == Use::kDdr ? ddr_used_ : staging_used_) += frame_bytes;
   return static_cast<FrameAt>(*offset / kPageBytes);
@@ -76,7 +96,7 @@ void HostFrames::ReleaseOrphan(FrameAt at) {
 
 void HostFrames::PageToTake(uint64_t frame_bytes, std::vector<FrameAt>& frames) const {
   frames.clear();
-  const std::optional<uint64_t> page = arena_->space().PageToTake(frame_bytes);
+  const std::optional<uint64_t> page = arena_->space().PageToTake(RangeBytes(frame_bytes));
   if (!page.has_value()) return;
   std::vector<uint64_t> offsets;
   arena_->space().FramesOfPage(*page, offsets);

@@ -5,6 +5,9 @@
 // views are counted in the entry; when the copy goes first, the frame stays as a remnant until the
 // last ends.
 //
+// Without bytes a frame is a name that takes no memory, so that ddr_bytes has no bound but the
+// index's.
+//
 // Threading: payload() and header() thread-safe; the rest thread-compatible (the store's lock).
 #pragma once
 
@@ -61,6 +64,9 @@ class HostFrames {
   void PageToTake(uint64_t frame_bytes, std::vector<FrameAt>& frames) const;
 
  private:
+  uint64_t RangeBytes(uint64_t frame_bytes) const noexcept {
+    return bytes_ ? frame_bytes : kPageBytes;
+  }
   std::byte* base(FrameAt at) const noexcept { return arena_->data(uint64_t{at} * kPageBytes); }
 
   std::unique_ptr<Arena> arena_;

@@ -151,6 +151,13 @@ TEST_F(ReplayCommandTest, WithoutBytesAndLimitsHitsAreTheCeiling) {
   }
 }
 
+TEST_F(ReplayCommandTest, WithoutBytesNoMachineIsTooSmall) {
+  directory_.Write("t", kTrace);
+  const Json json = RunJson({"t", "--bytes", "none", "--ddr", "100TiB", "--flash", "1PiB"});
+  EXPECT_EQ(json["hits"], 5);
+  EXPECT_EQ(json["tiers"][1]["capacity_bytes"], 100ull << 40);
+}
+
 // In host memory alone: flash is paced by the machine's clock.
 TEST_F(ReplayCommandTest, WithoutBytesARunRepeatsExactly) {
   const std::vector<std::string> arguments = {"synthetic:conversation",

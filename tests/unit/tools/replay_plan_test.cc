@@ -159,6 +159,51 @@ TEST(ReplayPlan, AnUnknownPolicyIsAnsweredWithTheKnownOnes) {
   EXPECT_NE(error.find("lru"), std::string::npos);
 }
 
+// The least that is taken of each tier is what the store takes, and a page less is refused in words
+// of the command line.
+TEST(ReplayPlan, SizesAreCheckedAsTheStoreDoesAndNamedAsOptions) {
+  constexpr std::array<const char*, 4> kOptions = {"--hbm", "--ddr", "--flash", "--disk"};
+  for (const bool bytes : {true, false}) {
+    for (const uint64_t payload : {uint64_t{1}, uint64_t{16'384}, 2 * kMiB, 256 * kMiB}) {
+      for (size_t tier = 0; tier < kOptions.size(); ++tier) {
+        ReplayOptions options;
+        options.bytes = bytes;
+        options.payload_bytes = payload;
+        options.capacity = {};
+        uint64_t below = 0;  // refused
+        uint64_t least = 64ull << 30;
+        while (least - below > kPageBytes) {
+          options.capacity[tier].value = RoundUp((below + least) / 2, kPageBytes);
+          if (options.capacity[tier].value == least) break;
+          (PlanReplay(options, ThreeBlocks()).has_value() ? least : below) =
+              options.capacity[tier].value;
+        }
+        options.capacity[tier].value = least;
+        ReplayPlan plan = Plan(options);
+        plan.store.directory = "somewhere";
+        EXPECT_TRUE(CheckOptions(plan.store).has_value()) << kOptions[tier] << ' ' << payload;
+        options.capacity[tier].value = least - kPageBytes;
+        const std::string error = PlanError(options);
+        EXPECT_EQ(error.rfind(std::string(kOptions[tier]) + ": '", 0), 0u) << error;
+        EXPECT_EQ(error.find('_'), std::string::npos) << error;
+      }
+    }
+  }
+}
+
+TEST(ReplayPlan, MoreThanAnIndexOrAnArenaTakesIsRefusedInWordsOfTheCommandLine) {
+  ReplayOptions options;
+  options.capacity[2] = {.value = 1ull << 60};
+  EXPECT_EQ(
+      PlanError(options),
+      "--payload: '2MiB' is not large enough: tiers of 1.00 EiB are more than 53,687,088 blocks");
+  options.capacity[2] = {};
+  options.capacity[1] = {.value = 100ull << 40};
+  EXPECT_EQ(PlanError(options), "--ddr: '100TiB' is not at most 8TiB; more needs --bytes none");
+  options.bytes = false;
+  Plan(options);
+}
+
 TEST(ReplayPlan, NoTierAtAllIsRefused) {
   ReplayOptions options;
   options.capacity = {};
