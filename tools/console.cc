@@ -69,7 +69,8 @@ Interrupt::Interrupt() {
   action.sa_flags = SA_RESTART;
   for (size_t i = 0; i < kSignals.size(); ++i) {
     ::sigaction(kSignals[i], nullptr, &actions_before[i]);
-    if (actions_before[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
+    const bool nohup = kSignals[i] == SIGHUP && actions_before[i].sa_handler == SIG_IGN;
+    if (!nohup) ::sigaction(kSignals[i], &action, nullptr);
   }
 }
 

@@ -23,7 +23,7 @@ void PrepareStandardStreams();
 
 // While it lives, the first SIGINT, SIGTERM or SIGHUP sets the flag and wakes WaitUntil. A SIGINT
 // or SIGTERM that comes kSameSignal later or more ends the process; before that it is the first one
-// again, as `timeout` sends it. A signal that was ignored stays ignored.
+// again, as `timeout` sends it. A SIGHUP that nohup has set to be ignored stays so.
 class Interrupt {
  public:
   static constexpr Duration kSameSignal = std::chrono::milliseconds(500);

@@ -23,6 +23,8 @@ class OutputFile {
  public:
   // Fails where a later Write would, as far as that can be known.
   static Result<OutputFile> Open(const std::string& path);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
   OutputFile(OutputFile&& other) noexcept
       : path_(std::move(other.path_)),
         mode_(other.mode_),

@@ -121,7 +121,7 @@ Status CheckCapacities(const ReplayOptions& options, const StoreOptions& store) 
     }
   }
   if (store.index_entries_max <= eviction::kEntriesMax) return {};
-  const std::string most = FormatCount(eviction::kEntriesMax / 5 * 4) + " blocks";
+  const std::string most = FormatCount(uint64_t{eviction::kEntriesMax} / 5 * 4) + " blocks";
   if (!store.bytes) return BadValue("TRACE", options.trace, "of at most " + most);
   return BadValue("--payload", payload,
                   "large enough: tiers of " +

@@ -22,7 +22,7 @@ constexpr std::array kByteUnits = {Unit{"", 1},
                                    Unit{"GiB", 1ull << 30},
                                    Unit{"TiB", 1ull << 40},
                                    Unit{"PiB", 1ull << 50},
-                                   Unit{"EiB", 1ull << 60},
+                                   Unit{"EiB", 0x1p60},
                                    Unit{"kB", 1e3},
                                    Unit{"KB", 1e3},
                                    Unit{"MB", 1e6},
@@ -32,7 +32,7 @@ constexpr std::array kByteUnits = {Unit{"", 1},
                                    Unit{"EB", 1e18}};
 constexpr std::array kTimeUnits = {Unit{"ms", 1e6}, Unit{"s", 1e9}, Unit{"m", 60e9},
                                    Unit{"h", 3600e9}, Unit{"d", 86400e9}};
-constexpr double kBytesMax = 1ull << 60;
+constexpr double kBytesMax = 0x1p60;
 constexpr double kBlocksMax = 1ull << 31;
 constexpr double kNanosMax = 9e18;
 

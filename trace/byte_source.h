@@ -24,6 +24,8 @@ class ByteSource {
  public:
   // Owns the descriptor.
   static Result<ByteSource> Open(int fd);
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
   ByteSource(ByteSource&& other) noexcept;
   ByteSource& operator=(ByteSource&&) = delete;
   ~ByteSource();

@@ -36,7 +36,7 @@ TEST(Interrupt, EverySignalThatAsksForTheEndIsOne) {
   }
 }
 
-TEST(Interrupt, ASignalThatWasIgnoredStaysIgnored) {
+TEST(Interrupt, AHangupThatNohupIgnoresStaysIgnored) {
   std::signal(SIGHUP, SIG_IGN);
   {
     const Interrupt interrupt;
