@@ -9,26 +9,30 @@ VerifyWorkers::VerifyWorkers(StartThread start_thread, uint32_t threads,
     : start_thread_(std::move(start_thread)), threads_(threads), verify_(std::move(verify)) {}
 
 VerifyWorkers::~VerifyWorkers() {
-  std::vector<std::function<void()>> joins;
   {
     MutexLock lock(mutex_);
     ending_ = true;
-    joins.swap(joins_);
   }
   changed_.NotifyAll();
-  for (const auto& join : joins) join();
+  running_.Join();
 }
 
 void VerifyWorkers::Add(FrameOp* op) {
-  MutexLock lock(mutex_);
-  jobs_.push_back(op);
-  // Threads are few and start once, so the mutex may be held: nobody but them waits for it.
-  if (joins_.empty()) {
-    for (uint32_t i = 0; i < threads_; ++i) {
-      joins_.push_back(start_thread_("hf-worker-" + std::to_string(i), [this] { Run(); }));
+  {
+    MutexLock lock(mutex_);
+    // Threads are few and start once, so the mutex may be held: nobody but them waits for it.
+    const uint32_t missing = running_.empty() ? threads_ : 0;
+    for (uint32_t i = 0; i < missing; ++i) {
+      running_.Start(start_thread_, "hf-worker-" + std::to_string(i), [this] { Run(); })
+          .IgnoreError("this thread verifies where there is none");
+    }
+    if (!running_.empty()) {
+      jobs_.push_back(op);
+      changed_.NotifyOne();
+      return;
     }
   }
-  changed_.NotifyOne();
+  verify_(op);
 }
 
 void VerifyWorkers::Run() {

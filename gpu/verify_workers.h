@@ -1,12 +1,12 @@
 // VerifyWorkers: a few threads that check what an asynchronous device has copied up. They start
-// with the first job: a store over the host device never has one.
+// with the first job: a store over the host device never has one. Where the system has no thread,
+// whoever adds a job runs it.
 //
 // Threading: Add is thread-safe. Memory: a job's op is the workers' until `verify` got it.
 #pragma once
 
 #include <deque>
 #include <functional>
-#include <vector>
 
 #include "kvstore/mutex.h"
 #include "kvstore/tiers.h"
@@ -33,7 +33,7 @@ class VerifyWorkers {
   CondVar changed_;
   std::deque<FrameOp*> jobs_ HF_GUARDED_BY(mutex_);
   bool ending_ HF_GUARDED_BY(mutex_) = false;
-  std::vector<std::function<void()>> joins_ HF_GUARDED_BY(mutex_);
+  ThreadGroup running_ HF_GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast::internal

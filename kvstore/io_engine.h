@@ -68,6 +68,7 @@ struct IoEngineOptions {
 // one sentence when auto fell back to pread (why).
 //   kInvalidArgument  an option          kIoError  open, preallocation or probe failed; errno kept
 //   kUnimplemented    the engine asked for by name is not to be had (io_uring denied, no O_DIRECT)
+//   kResourceExhausted  the system refused a thread, by name
 Result<std::unique_ptr<IoEngine>> OpenIoEngine(const IoEngineOptions& options, std::string* note);
 
 }  // namespace holdfast

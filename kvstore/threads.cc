@@ -1,3 +1,5 @@
+#include "kvstore/threads.h"
+
 #include <algorithm>
 #include <csignal>
 #include <exception>
@@ -55,5 +57,24 @@ std::function<void()> StartSystemThread(std::string name, std::function<void()> 
 }  // namespace
 
 StartThread SystemThreads() { return StartSystemThread; }
+
+Status ThreadGroup::Start(const StartThread& start_thread, const std::string& name,
+                          std::function<void()> body) {
+  joins_.reserve(joins_.size() + 1);  // what may throw does so while there is no thread to lose
+  std::function<void()> join = start_thread(name, std::move(body));
+  if (!join) {
+    return {StatusCode::kResourceExhausted,
+            name +
+                ": the system refused the thread; raise the limit on threads (ulimit -u, pids.max "
+                "of the cgroup) or on memory (ulimit -v)"};
+  }
+  joins_.push_back(std::move(join));
+  return {};
+}
+
+void ThreadGroup::Join() {
+  for (const auto& join : joins_) join();
+  joins_.clear();
+}
 
 }  // namespace holdfast

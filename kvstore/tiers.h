@@ -9,12 +9,10 @@
 #include "kvstore/device.h"
 #include "kvstore/io_engine.h"
 #include "kvstore/meta_store.h"
+#include "kvstore/threads.h"
 #include "kvstore/tier.h"
 
 namespace holdfast {
-
-using StartThread =
-    std::function<std::function<void()>(std::string name, std::function<void()> body)>;
 
 struct HbmTierOptions {
   uint64_t capacity_bytes = 0;  // multiple of page_bytes

@@ -36,7 +36,10 @@ Result<std::unique_ptr<IoEngine>> CreateEngine(const std::shared_ptr<internal::I
                                                const IoEngineOptions& options, std::string* note) {
   if (options.kind == IoEngineKind::kPread) return internal::CreatePreadEngine(file, options);
   auto engine = internal::CreateUringEngine(file, options);
-  if (engine.has_value() || options.kind == IoEngineKind::kUring) return engine;
+  if (engine.has_value() || options.kind == IoEngineKind::kUring ||
+      engine.error().code() == StatusCode::kResourceExhausted) {  // pread needs more threads
+    return engine;
+  }
   if (note != nullptr) {
     *note = std::string(engine.error().message()) + "; " + options.path +
             " is read and written by pread threads instead";

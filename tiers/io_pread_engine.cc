@@ -4,15 +4,14 @@
 #include <atomic>
 #include <cerrno>
 #include <deque>
-#include <functional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include "kvstore/mutex.h"
+#include "kvstore/threads.h"
 #include "tiers/io_engines.h"
 #include "tiers/io_transfer.h"
 
@@ -23,14 +22,8 @@ constexpr uint32_t kDepthPerThreads = 8;  // IoEngineOptions::threads are per th
 
 class PreadEngine final : public IoEngine {
  public:
-  PreadEngine(std::shared_ptr<IoFile> file, const IoEngineOptions& options)
-      : file_(std::move(file)), limits_{file_->capacity_bytes(), file_->direct()} {
-    const uint32_t threads =
-        options.threads * ((options.depth + kDepthPerThreads - 1) / kDepthPerThreads);
-    for (uint32_t i = 0; i < std::min(threads, options.depth); ++i) {
-      joins_.push_back(options.start_thread("hf-pread-" + std::to_string(i), [this] { Run(); }));
-    }
-  }
+  explicit PreadEngine(std::shared_ptr<IoFile> file)
+      : file_(std::move(file)), limits_{file_->capacity_bytes(), file_->direct()} {}
   PreadEngine(const PreadEngine&) = delete;
   PreadEngine& operator=(const PreadEngine&) = delete;
 
@@ -40,7 +33,17 @@ class PreadEngine final : public IoEngine {
       stop_ = true;
     }
     changed_.NotifyAll();
-    for (const auto& join : joins_) join();
+    threads_.Join();
+  }
+
+  Status Start(const IoEngineOptions& options) {
+    const uint32_t threads =
+        options.threads * ((options.depth + kDepthPerThreads - 1) / kDepthPerThreads);
+    for (uint32_t i = 0; i < std::min(threads, options.depth); ++i) {
+      HF_RETURN_IF_ERROR(
+          threads_.Start(options.start_thread, "hf-pread-" + std::to_string(i), [this] { Run(); }));
+    }
+    return {};
   }
 
   std::string_view name() const noexcept override { return "pread"; }
@@ -105,14 +108,16 @@ class PreadEngine final : public IoEngine {
   CondVar changed_;
   std::deque<IoRequest*> queue_ HF_GUARDED_BY(mutex_);
   bool stop_ HF_GUARDED_BY(mutex_) = false;
-  std::vector<std::function<void()>> joins_;
+  ThreadGroup threads_;
 };
 
 }  // namespace
 
-std::unique_ptr<IoEngine> CreatePreadEngine(std::shared_ptr<IoFile> file,
-                                            const IoEngineOptions& options) {
-  return std::make_unique<PreadEngine>(std::move(file), options);
+Result<std::unique_ptr<IoEngine>> CreatePreadEngine(std::shared_ptr<IoFile> file,
+                                                    const IoEngineOptions& options) {
+  auto engine = std::make_unique<PreadEngine>(std::move(file));
+  HF_RETURN_IF_ERROR(engine->Start(options));
+  return std::unique_ptr<IoEngine>(std::move(engine));
 }
 
 }  // namespace holdfast::internal

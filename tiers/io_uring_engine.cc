@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <functional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -12,6 +11,7 @@
 #include <liburing.h>
 
 #include "kvstore/check.h"
+#include "kvstore/threads.h"
 #include "kvstore/types.h"
 #include "tiers/io_engines.h"
 #include "tiers/io_transfer.h"
@@ -68,7 +68,7 @@ class UringEngine final : public IoEngine {
 
   ~UringEngine() override {
     for (const auto& ring : rings_) ring->Stop();
-    for (const auto& join : joins_) join();
+    threads_.Join();
   }
 
   Status Start(const IoEngineOptions& options) {
@@ -76,8 +76,8 @@ class UringEngine final : public IoEngine {
       const uint32_t depth =
           options.depth / options.threads + (i < options.depth % options.threads ? 1 : 0);
       rings_.push_back(std::make_unique<UringRing>(*file_, depth));
-      joins_.push_back(options.start_thread("hf-ring-" + std::to_string(i),
-                                            [ring = rings_.back().get()] { ring->Run(); }));
+      HF_RETURN_IF_ERROR(threads_.Start(options.start_thread, "hf-ring-" + std::to_string(i),
+                                        [ring = rings_.back().get()] { ring->Run(); }));
     }
     Status first;
     for (const auto& ring : rings_) {
@@ -120,7 +120,7 @@ class UringEngine final : public IoEngine {
  private:
   const std::shared_ptr<IoFile> file_;
   std::vector<std::unique_ptr<UringRing>> rings_;
-  std::vector<std::function<void()>> joins_;
+  ThreadGroup threads_;
 };
 
 }  // namespace

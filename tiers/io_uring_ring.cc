@@ -27,6 +27,21 @@ constexpr __kernel_timespec kSleepMax = {.tv_sec = 10, .tv_nsec = 0};
 
 thread_local UringRing* current_ring = nullptr;
 
+// Nothing, by a thread of the kernel, as writes and syncs will be. Returns -errno; -ECANCELED: the
+// thread was refused.
+int TryWorker(io_uring* ring) {
+  io_uring_sqe* sqe = io_uring_get_sqe(ring);
+  io_uring_prep_nop(sqe);
+  sqe->flags |= IOSQE_ASYNC;
+  io_uring_cqe* cqe = nullptr;
+  int rc = io_uring_submit_and_wait(ring, 1);
+  if (rc >= 0) rc = io_uring_peek_cqe(ring, &cqe);
+  if (rc < 0) return rc;
+  rc = cqe->res;
+  io_uring_cqe_seen(ring, cqe);
+  return rc;
+}
+
 uint64_t TagOf(uint32_t index, uint32_t generation) { return uint64_t{generation} << 32 | index; }
 
 }  // namespace
@@ -45,6 +60,7 @@ UringRing::UringRing(const IoFile& file, uint32_t depth)
 
 UringRing::~UringRing() {
   if (wake_fd_ >= 0) close(wake_fd_);
+  start_status_.IgnoreError("one ring's is said, of those that failed");
 }
 
 UringRing* UringRing::Current() noexcept { return current_ring; }
@@ -60,8 +76,14 @@ Status UringRing::Init() {
   if (wake_fd < 0) return Status::FromErrno(errno, "eventfd");
   wake_fd_ = wake_fd;
   // One entry more for the wake-up. The completion queue has twice as many: it cannot overflow.
-  const int rc = InitUring(depth_ + 1, &ring_);
+  int rc = InitUring(depth_ + 1, &ring_);
   if (rc < 0) return Status::FromErrno(-rc, "io_uring_setup");
+  rc = TryWorker(&ring_);
+  if (rc < 0) {
+    io_uring_queue_exit(&ring_);
+    if (rc == -ECANCELED) return {StatusCode::kResourceExhausted, "its thread is refused"};
+    return Status::FromErrno(-rc, "a first operation");
+  }
   // Both are courtesies; kernels that lack them do without.
   unsigned workers[2] = {std::min(depth_, kWorkersMax), 1};
   io_uring_register_iowq_max_workers(&ring_, workers);

@@ -1,15 +1,18 @@
 #include "tiers/rocksdb_database.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
 #include <system_error>
 #include <utility>
 
 #include <pthread.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/metadata.h>
+#include <sys/resource.h>
 
 #include "tiers/rocksdb_options.h"
 
@@ -23,7 +26,7 @@ uint64_t FileNumber(const std::string& path) {
   return std::strtoull(path.c_str() + (slash == std::string::npos ? 0 : slash + 1), nullptr, 10);
 }
 
-// RocksDB starts its threads when a database opens; they inherit the mask of the thread that does.
+// RocksDB starts a thread when the first database opens; it inherits the mask of this one.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -39,17 +42,54 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
+// How many of `wanted` files RocksDB may keep open: half of what the process may, which is raised
+// where it would not do.
+Result<uint64_t> OpenFilesFor(uint64_t wanted) {
+  constexpr rlim_t kLeast = 128;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Status::FromErrno(errno, "getrlimit");
+  if (limit.rlim_cur < kLeast) {
+    const rlim_t had = std::exchange(limit.rlim_cur, kLeast);
+    if (limit.rlim_max < kLeast || setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+      return Status(StatusCode::kResourceExhausted,
+                    "the limit on open files (ulimit -n) is " + std::to_string(had) +
+                        " and may not be raised; at least " + std::to_string(kLeast));
+    }
+  }
+  return std::min<uint64_t>(wanted, limit.rlim_cur / 2);
+}
+
+Status Unreadable(const std::string& what) {
+  return {StatusCode::kDataLoss,
+          what +
+              ". Its copies cannot be found again, nor which ones in flash were erased or of an "
+              "older epoch; move this directory and the flash file away to start empty"};
+}
+
+constexpr int kErrnoMax = 133;  // of Linux
+
 }  // namespace
 
-int ErrnoOf(const rocksdb::Status& status) noexcept {
+int ErrnoOf(const rocksdb::Status& status) {
   if (status.ok()) return 0;
-  return status.IsNoSpace() ? ENOSPC : EIO;
+  if (status.IsNoSpace()) return ENOSPC;
+  // RocksDB keeps the number as its text, at the end.
+  const std::string text = status.ToString();
+  for (int number = 1; number <= kErrnoMax; ++number) {
+    if (text.ends_with(": " + std::generic_category().message(number))) return number;
+  }
+  return EIO;
 }
 
 Status FromRocks(const rocksdb::Status& status, const std::string& what) {
   if (status.ok()) return {};
-  if (status.IsCorruption()) return {StatusCode::kDataLoss, what + ": " + status.ToString()};
-  return Status::FromErrno(ErrnoOf(status), what + ": " + status.ToString());
+  std::string text = what + ": " + status.ToString();
+  if (status.IsCorruption()) return {StatusCode::kDataLoss, std::move(text)};
+  const int number = ErrnoOf(status);
+  // FromErrno says it again.
+  const std::string said = ": " + std::generic_category().message(number);
+  if (text.ends_with(said)) text.resize(text.size() - said.size());
+  return Status::FromErrno(number, std::move(text));
 }
 
 class RocksDatabase::Listener final : public rocksdb::EventListener {
@@ -81,44 +121,56 @@ class RocksDatabase::Listener final : public rocksdb::EventListener {
   RocksObserver* observer_ HF_GUARDED_BY(mutex_) = nullptr;
 };
 
-Result<std::shared_ptr<RocksDatabase>> RocksDatabase::Open(
-    const std::string& directory, uint64_t write_buffer_bytes,
-    const std::shared_ptr<rocksdb::FileSystem>& base) {
+Result<std::shared_ptr<RocksDatabase>> RocksDatabase::Open(RocksDatabaseOptions options) {
   std::error_code error;
-  std::filesystem::create_directories(directory, error);
-  if (error) return Status::FromErrno(error.value(), "disk tier: creating " + directory);
+  std::filesystem::create_directories(options.directory, error);
+  if (error) return Status::FromErrno(error.value(), "disk tier: creating " + options.directory);
 
-  std::shared_ptr<RocksDatabase> database(new RocksDatabase);
-  database->directory_ = directory;
-  database->write_buffer_bytes_ = write_buffer_bytes;
-  database->file_system_ = std::make_shared<RocksFileSystem>(base);
-  database->listener_ = std::make_shared<Listener>();
-  database->env_ = rocksdb::NewCompositeEnv(database->file_system_);
-  if (Status status = database->OpenDb(directory); !status.ok()) {
-    return std::move(status).WithContext("disk tier in " + directory);
+  std::shared_ptr<RocksDatabase> database(new RocksDatabase(std::move(options)));
+  Status status;
+  try {
+    status = database->OpenDb();
+  } catch (const std::bad_alloc&) {
+    status = Status(StatusCode::kResourceExhausted, "opening it: no memory to be had (ulimit -v)");
+  } catch (const std::system_error& refused) {
+    status = Status::FromErrno(refused.code().value(), "opening it");
   }
-  return database;
+  if (status.ok()) return database;
+  return std::move(status).WithContext("disk tier in " + database->directory_);
 }
 
-Status RocksDatabase::OpenDb(const std::string& directory) {
+Status RocksDatabase::OpenDb() {
+  HF_ASSIGN_OR_RETURN(env_, RocksEnv::Create(file_system_, start_thread_));
+  listener_ = std::make_shared<Listener>();
   rocksdb::DBOptions options = RocksDbOptions(write_buffer_bytes_);
   options.env = env_.get();
   options.listeners.push_back(listener_);
-  const bool created = !env_->FileExists(directory + "/CURRENT").ok();
+  HF_ASSIGN_OR_RETURN(const uint64_t files, OpenFilesFor(options.max_open_files));
+  options.max_open_files = static_cast<int>(files);
+  const bool created = !env_->FileExists(directory_ + "/CURRENT").ok();
   std::vector<std::string> names;
-  if (!created) {
-    // Listing takes no lock: of a directory in use it might see half a change.
-    rocksdb::FileLock* probe = nullptr;
-    if (env_->LockFile(directory + "/LOCK", &probe).ok()) env_->UnlockFile(probe);
-    if (file_system_->lock_refused()) {
-      return {StatusCode::kFailedPrecondition, "another process has it open"};
-    }
-    const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(options, directory, &names);
-    if (!listed.ok()) {  // CURRENT is there: whatever it leads to should be readable
-      return {StatusCode::kDataLoss, "its list of families is not readable: " + listed.ToString()};
-    }
-  }
+  if (!created) HF_RETURN_IF_ERROR(ListFamilies(options, names));
   if (names.empty()) names = {rocksdb::kDefaultColumnFamilyName};
+  HF_RETURN_IF_ERROR(OpenFamilies(options, names));
+  return CheckFormat(created);
+}
+
+Status RocksDatabase::ListFamilies(const rocksdb::DBOptions& options,
+                                   std::vector<std::string>& names) {
+  // Listing takes no lock: of a directory in use it might see half a change.
+  rocksdb::FileLock* probe = nullptr;
+  if (env_->LockFile(directory_ + "/LOCK", &probe).ok()) env_->UnlockFile(probe);
+  if (file_system_->lock_refused()) {
+    return {StatusCode::kFailedPrecondition, "another process has it open"};
+  }
+  const rocksdb::Status listed = rocksdb::DB::ListColumnFamilies(options, directory_, &names);
+  if (listed.ok()) return {};
+  // CURRENT is there: whatever it leads to should be readable.
+  return Unreadable("its list of families is not readable: " + listed.ToString());
+}
+
+Status RocksDatabase::OpenFamilies(const rocksdb::DBOptions& options,
+                                   const std::vector<std::string>& names) {
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (const std::string& name : names) {
     const bool bucket = ParseFamilyName(name).has_value();
@@ -128,17 +180,24 @@ Status RocksDatabase::OpenDb(const std::string& directory) {
     families.emplace_back(name,
                           bucket ? RocksPayloadOptions(write_buffer_bytes_) : RocksMetaOptions());
   }
+  // RocksDB starts one thread that is not ours, and cannot go back when it is refused.
+  ThreadGroup timer;
+  HF_RETURN_IF_ERROR(timer.Start(start_thread_, "hf-disk-timer", [] {}));
+  timer.Join();
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
   rocksdb::Status opened;
   {
     SignalsBlocked blocked;
-    opened = rocksdb::DB::Open(options, directory, families, &handles, &db);
+    opened = rocksdb::DB::Open(options, directory_, families, &handles, &db);
   }
   if (file_system_->lock_refused()) {
     return {StatusCode::kFailedPrecondition, "another process has it open"};
   }
-  if (!opened.ok()) return FromRocks(opened, created ? "creating the database" : "opening it");
+  if (opened.IsCorruption() || opened.IsPathNotFound()) {
+    return Unreadable("opening it: " + opened.ToString());
+  }
+  if (!opened.ok()) return FromRocks(opened, "opening it");
   db_.reset(db);
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == kMetaFamily) {
@@ -149,7 +208,7 @@ Status RocksDatabase::OpenDb(const std::string& directory) {
       found_.push_back({*ParseFamilyName(names[i]), handles[i]});
     }
   }
-  return CheckFormat(created);
+  return {};
 }
 
 Status RocksDatabase::CheckFormat(bool created) {

@@ -5,20 +5,22 @@
 // returned.
 // Memory: handles of families are the caller's, given back with DropFamily or CloseFamily before
 // the database goes. Errors: kFailedPrecondition: another process owns the directory, or a newer
-// version wrote it; kDataLoss: it is not readable as a database; kIoError: the system said no.
+// version wrote it; kDataLoss: it is not readable as a database; kResourceExhausted: a thread,
+// memory or files are not to be had; kIoError: the system said no.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <rocksdb/db.h>
-#include <rocksdb/env.h>
 
 #include "kvstore/mutex.h"
 #include "kvstore/status.h"
 #include "tiers/disk_records.h"
+#include "tiers/rocksdb_env.h"
 #include "tiers/rocksdb_file_system.h"
 
 namespace holdfast {
@@ -38,11 +40,16 @@ struct RocksFamily {
   rocksdb::ColumnFamilyHandle* handle = nullptr;
 };
 
+struct RocksDatabaseOptions {
+  std::string directory;
+  uint64_t write_buffer_bytes = 0;
+  std::shared_ptr<rocksdb::FileSystem> file_system;  // below RocksFileSystem
+  StartThread start_thread;
+};
+
 class RocksDatabase {
  public:
-  static Result<std::shared_ptr<RocksDatabase>> Open(
-      const std::string& directory, uint64_t write_buffer_bytes,
-      const std::shared_ptr<rocksdb::FileSystem>& base);
+  static Result<std::shared_ptr<RocksDatabase>> Open(RocksDatabaseOptions options);
   ~RocksDatabase();
   RocksDatabase(const RocksDatabase&) = delete;
   RocksDatabase& operator=(const RocksDatabase&) = delete;
@@ -62,22 +69,29 @@ class RocksDatabase {
 
  private:
   class Listener;
-  RocksDatabase() = default;
-  Status OpenDb(const std::string& directory);
+  explicit RocksDatabase(RocksDatabaseOptions options)
+      : directory_(std::move(options.directory)),
+        write_buffer_bytes_(options.write_buffer_bytes),
+        start_thread_(std::move(options.start_thread)),
+        file_system_(std::make_shared<RocksFileSystem>(options.file_system)) {}
+  Status OpenDb();
+  Status ListFamilies(const rocksdb::DBOptions& options, std::vector<std::string>& names);
+  Status OpenFamilies(const rocksdb::DBOptions& options, const std::vector<std::string>& names);
   Status CheckFormat(bool created);
 
-  std::string directory_;
-  uint64_t write_buffer_bytes_ = 0;
+  const std::string directory_;
+  const uint64_t write_buffer_bytes_;
+  const StartThread start_thread_;
   std::shared_ptr<RocksFileSystem> file_system_;
   std::shared_ptr<Listener> listener_;
-  std::unique_ptr<rocksdb::Env> env_;
+  std::unique_ptr<RocksEnv> env_;
   std::unique_ptr<rocksdb::DB> db_;
   rocksdb::ColumnFamilyHandle* default_ = nullptr;
   rocksdb::ColumnFamilyHandle* meta_ = nullptr;
   std::vector<RocksFamily> found_;
 };
 
-int ErrnoOf(const rocksdb::Status& status) noexcept;  // 0: ok
+int ErrnoOf(const rocksdb::Status& status);  // 0: ok
 Status FromRocks(const rocksdb::Status& status, const std::string& what);
 
 }  // namespace holdfast

@@ -6,9 +6,8 @@
 
 namespace holdfast {
 
-RocksMeta::RocksMeta(std::shared_ptr<RocksDatabase> database, const StartThread& start_thread)
-    : database_(std::move(database)) {
-  join_ = start_thread("hf-disk-meta", [this] { Run(); });
+Status RocksMeta::Start(const StartThread& start_thread) {
+  return threads_.Start(start_thread, "hf-disk-meta", [this] { Run(); });
 }
 
 RocksMeta::~RocksMeta() {
@@ -17,7 +16,7 @@ RocksMeta::~RocksMeta() {
     stop_ = true;
   }
   changed_.NotifyAll();
-  join_();
+  threads_.Join();
 }
 
 Result<MetaSnapshot> RocksMeta::Load() {

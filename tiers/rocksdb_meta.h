@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kvstore/meta_store.h"
@@ -19,10 +20,13 @@ namespace holdfast {
 
 class RocksMeta final : public MetaStore {
  public:
-  RocksMeta(std::shared_ptr<RocksDatabase> database, const StartThread& start_thread);
+  explicit RocksMeta(std::shared_ptr<RocksDatabase> database) : database_(std::move(database)) {}
   ~RocksMeta() override;  // writes what is queued
   RocksMeta(const RocksMeta&) = delete;
   RocksMeta& operator=(const RocksMeta&) = delete;
+
+  // Before anything else. kResourceExhausted: no thread to be had.
+  Status Start(const StartThread& start_thread);
 
   Result<MetaSnapshot> Load() override;
   void SubmitSync(MetaBatch batch, std::function<void(Status)> done) override;
@@ -47,7 +51,7 @@ class RocksMeta final : public MetaStore {
   CondVar changed_;
   std::deque<Queued> queue_ HF_GUARDED_BY(mutex_);
   bool stop_ HF_GUARDED_BY(mutex_) = false;
-  std::function<void()> join_;
+  ThreadGroup threads_;
 };
 
 }  // namespace holdfast

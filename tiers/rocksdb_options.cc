@@ -16,13 +16,14 @@ rocksdb::DBOptions RocksDbOptions(uint64_t write_buffer_bytes) {
   options.writable_file_max_buffer_size = 4 << 20;  // direct writes of 4 MiB
   options.db_write_buffer_size = write_buffer_bytes;
   options.max_background_jobs = 4;
-  options.max_background_flushes = 2;  // one cannot keep a device busy
+  options.max_background_flushes = kRocksFlushThreads;
   options.delayed_write_rate = 4ull << 30;
   options.avoid_unnecessary_blocking_io = true;  // files are deleted behind, not by who drops
   options.avoid_flush_during_shutdown = true;    // the store decides what is flushed, and when
   options.max_bgerror_resume_count = 0;          // the tier resumes, so that it knows
   options.max_total_wal_size = 16 << 20;
   options.max_open_files = 1024;
+  options.max_file_opening_threads = 1;  // it cannot bear that one of several is refused
   options.skip_stats_update_on_db_open = true;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;

@@ -10,6 +10,8 @@
 
 namespace holdfast {
 
+inline constexpr int kRocksFlushThreads = 2;  // one cannot keep a device busy
+
 rocksdb::DBOptions RocksDbOptions(uint64_t write_buffer_bytes);
 rocksdb::ColumnFamilyOptions RocksPayloadOptions(uint64_t write_buffer_bytes);
 rocksdb::ColumnFamilyOptions RocksMetaOptions();

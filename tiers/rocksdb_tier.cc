@@ -22,10 +22,16 @@ RocksTier::RocksTier(std::shared_ptr<RocksDatabase> database, Clock& run_clock,
       writers_max_(std::max(1u, options_.threads - 1)),
       table_({.capacity_bytes = options_.capacity_bytes, .families_max = options_.families_max}) {
   database_->Observe(this);
-  joins_.push_back(options_.start_thread("hf-disk-maint", [this] { Maintain(); }));
+}
+
+Status RocksTier::Start() {
+  HF_RETURN_IF_ERROR(
+      threads_.Start(options_.start_thread, "hf-disk-maint", [this] { Maintain(); }));
   for (uint32_t i = 0; i < options_.threads; ++i) {
-    joins_.push_back(options_.start_thread("hf-disk-" + std::to_string(i + 1), [this] { Work(); }));
+    HF_RETURN_IF_ERROR(threads_.Start(options_.start_thread, "hf-disk-" + std::to_string(i + 1),
+                                      [this] { Work(); }));
   }
+  return {};
 }
 
 RocksTier::~RocksTier() {
@@ -36,7 +42,7 @@ RocksTier::~RocksTier() {
   }
   work_.NotifyAll();
   jobs_changed_.NotifyAll();
-  for (const auto& join : joins_) join();
+  threads_.Join();
   database_->Observe(nullptr);
   MutexLock lock(mutex_);
   for (const auto& [group, family] : families_) database_->CloseFamily(family.rocks);
@@ -249,14 +255,20 @@ Result<DiskTier> OpenRocksDisk(Clock& run_clock, std::function<void()> wake,
                   "disk tier: directory and start_thread must be set, threads at least 1, "
                   "families_max at least 4, write_buffer_bytes at least 4 MiB");
   }
-  HF_ASSIGN_OR_RETURN(
-      std::shared_ptr<RocksDatabase> database,
-      RocksDatabase::Open(options.directory, options.write_buffer_bytes, file_system));
+  HF_ASSIGN_OR_RETURN(std::shared_ptr<RocksDatabase> database,
+                      RocksDatabase::Open({.directory = options.directory,
+                                           .write_buffer_bytes = options.write_buffer_bytes,
+                                           .file_system = file_system,
+                                           .start_thread = options.start_thread}));
   DiskTier disk;
-  disk.meta = std::make_unique<RocksMeta>(database, options.start_thread);
+  auto meta = std::make_unique<RocksMeta>(database);
+  HF_RETURN_IF_ERROR(meta->Start(options.start_thread));
+  disk.meta = std::move(meta);
   if (options.capacity_bytes > 0) {
-    disk.tier = std::make_unique<RocksTier>(std::move(database), run_clock, std::move(wake),
+    auto tier = std::make_unique<RocksTier>(std::move(database), run_clock, std::move(wake),
                                             std::move(options));
+    HF_RETURN_IF_ERROR(tier->Start());
+    disk.tier = std::move(tier);
     return disk;
   }
   // Nobody will ever expire what an earlier capacity left behind.

@@ -36,6 +36,8 @@ class RocksTier final : public GroupedTier, private RocksObserver {
   RocksTier(std::shared_ptr<RocksDatabase> database, Clock& run_clock, std::function<void()> wake,
             DiskTierOptions options);
   ~RocksTier() override;
+  // Before anything else. kResourceExhausted: a thread is refused, by name.
+  Status Start();
   RocksTier(const RocksTier&) = delete;
   RocksTier& operator=(const RocksTier&) = delete;
 
@@ -92,7 +94,7 @@ class RocksTier final : public GroupedTier, private RocksObserver {
   FrameOp* NextOp() HF_REQUIRES(mutex_);
   void Read(FrameOp& op, rocksdb::ColumnFamilyHandle* handle);
   void Write(FrameOp& op, rocksdb::ColumnFamilyHandle* handle, rocksdb::WriteBatch& batch);
-  rocksdb::Status WriteWithoutStall(rocksdb::WriteBatch& batch);
+  int WriteWithoutStall(rocksdb::WriteBatch& batch);  // errno
   void Finish(FrameOp* op);
 
   // rocksdb_tier_maintenance.cc
@@ -142,7 +144,7 @@ class RocksTier final : public GroupedTier, private RocksObserver {
   Instant resume_at_ HF_GUARDED_BY(mutex_){}, sweep_at_ HF_GUARDED_BY(mutex_){};
   Instant retry_at_ HF_GUARDED_BY(mutex_){};  // of flushes and drops that failed
   std::vector<GroupId> failed_drops_ HF_GUARDED_BY(mutex_);
-  std::vector<std::function<void()>> joins_;
+  ThreadGroup threads_;
 };
 
 // OpenDiskTier over another file system, for tests that let it fail.

@@ -121,22 +121,19 @@ void RocksTier::Write(FrameOp& op, rocksdb::ColumnFamilyHandle* handle,
     status = batch.Put(handle, SlotKey(kBlockRecord, op.place.slot),
                        EncodeBlockRecord(*op.header, op.place));
   }
-  if (status.ok()) status = WriteWithoutStall(batch);
-  op.outcome = status.ok() ? FrameOutcome::kDone : FrameOutcome::kFailed;
-  op.os_errno = ErrnoOf(status);
+  op.os_errno = status.ok() ? WriteWithoutStall(batch) : ErrnoOf(status);
+  op.outcome = op.os_errno == 0 ? FrameOutcome::kDone : FrameOutcome::kFailed;
   if (batch.GetDataSize() > kBatchBytesKept) batch = rocksdb::WriteBatch();
 }
 
 // RocksDB would make a writer wait for its flushes inside, for ever when they cannot go on. Here
 // the wait ends when a flush completed, or fails when there was an error.
-rocksdb::Status RocksTier::WriteWithoutStall(rocksdb::WriteBatch& batch) {
+int RocksTier::WriteWithoutStall(rocksdb::WriteBatch& batch) {
   for (;;) {
-    rocksdb::Status status = database_->db().Write(RocksPayloadWrite(), &batch);
-    if (!status.IsIncomplete()) return status;
+    const rocksdb::Status status = database_->db().Write(RocksPayloadWrite(), &batch);
+    if (!status.IsIncomplete()) return ErrnoOf(status);
     MutexLock lock(mutex_);
-    if (declining_) {
-      return last_errno_ == ENOSPC ? rocksdb::Status::NoSpace() : rocksdb::Status::IOError();
-    }
+    if (declining_) return last_errno_ != 0 ? last_errno_ : EIO;
     unstalled_.WaitFor(mutex_, kStallPoll);
   }
 }

@@ -1,6 +1,7 @@
 // Drain and close.
 #include <algorithm>
 
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "kvstore/internal/core.h"
@@ -108,7 +109,7 @@ Status Core::Close(Instant until) {
     outbox_.ring = true;
   }
   const Instant bound = std::min(until, run_clock_->Now() + kCloseBound);
-  const bool runs = !environment_.driver_thread || join_driver_;
+  const bool runs = !environment_.driver_thread || !driver_.empty();
   Status quiet;
   if (runs) {
     const auto over = [&] {
@@ -118,11 +119,8 @@ Status Core::Close(Instant until) {
     quiet = WaitFor(over, bound, "close");
   }
   stop_.store(true, std::memory_order_release);
-  if (join_driver_) {
-    waiter_->Ring();
-    join_driver_();
-    join_driver_ = nullptr;
-  }
+  waiter_->Ring();
+  driver_.Join();
   jobs_.Stop();
   // What a device has begun ends with the device; its memory is the store's until then.
   for (;;) {
@@ -139,7 +137,10 @@ Status Core::Close(Instant until) {
   for (auto& tier : tiers_) tier.reset();
   meta_.reset();
   MetaDone();
-  if (lock_fd_ >= 0) close(lock_fd_);
+  if (lock_fd_ >= 0) {
+    flock(lock_fd_, LOCK_UN);  // a child after fork() has the descriptor too
+    close(lock_fd_);
+  }
   lock_fd_ = -1;
   return quiet;
 }

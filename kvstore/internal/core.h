@@ -92,6 +92,10 @@ class Core : public std::enable_shared_from_this<Core> {
   const std::byte* PayloadAt(FrameAt at) const noexcept { return frames_.payload(at); }
   std::byte* MutablePayloadAt(FrameAt at) noexcept { return frames_.payload(at); }
   Instant RunNow() noexcept { return run_clock_->Now(); }
+  // In a child, which has the memory and none of the threads. False before the opening began.
+  bool Forked() const noexcept {
+    return alive_ != nullptr && alive_->word.load(std::memory_order_relaxed) == 0;
+  }
 
  private:
   friend class Section;
@@ -136,7 +140,6 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // ---- shared
   Status CheckAlive() const;  // closed, or a forked child
-  bool Forked() const noexcept { return alive_->word.load(std::memory_order_relaxed) == 0; }
   HoldMillis HoldNow() noexcept;
   void Log(LogLevel level, const std::string& line) const;
   void Flush(Outbox& outbox);
@@ -263,7 +266,8 @@ class Core : public std::enable_shared_from_this<Core> {
   Status Recover();
   std::optional<EntryId> OnRecovered(int tier, const RecoveredCopy& copy) HF_REQUIRES(mutex_);
   Status ApplyRecovered() HF_EXCLUDES(mutex_);
-  void StartThreads();
+  Status StartThreads();
+  Status OpenAll();
 
   FrameHeader* TakeHeader() HF_REQUIRES(mutex_);
   void GiveHeader(FrameHeader* header) HF_REQUIRES(mutex_);
@@ -290,7 +294,7 @@ class Core : public std::enable_shared_from_this<Core> {
   std::unique_ptr<MetaStore> meta_;
   bool persistent_ = false;
   JobQueue jobs_;
-  std::function<void()> join_driver_;
+  ThreadGroup driver_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> closed_{false};
   std::atomic<bool> tier_woke_{false};  // it may have prepared room

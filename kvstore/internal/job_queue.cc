@@ -5,13 +5,12 @@
 
 namespace holdfast::internal {
 
-bool JobQueue::Start(uint32_t threads, const StartThread& start_thread) {
+Status JobQueue::Start(uint32_t threads, const StartThread& start_thread) {
   for (uint32_t i = 0; i < threads; ++i) {
-    auto join = start_thread("hf-worker-" + std::to_string(i), [this] { Main(); });
-    if (!join) return false;
-    joins_.push_back(std::move(join));
+    HF_RETURN_IF_ERROR(
+        threads_.Start(start_thread, "hf-worker-" + std::to_string(i), [this] { Main(); }));
   }
-  return true;
+  return {};
 }
 
 void JobQueue::Stop() {
@@ -20,8 +19,7 @@ void JobQueue::Stop() {
     stop_ = true;
   }
   arrived_.NotifyAll();
-  for (const auto& join : joins_) join();
-  joins_.clear();
+  threads_.Join();
   while (RunOne()) {
   }
 }

@@ -7,7 +7,6 @@
 
 #include <deque>
 #include <functional>
-#include <vector>
 
 #include "kvstore/environment.h"
 #include "kvstore/mutex.h"
@@ -20,8 +19,8 @@ class JobQueue {
   JobQueue(const JobQueue&) = delete;
   JobQueue& operator=(const JobQueue&) = delete;
   ~JobQueue() { Stop(); }
-  // 0 threads: RunOne by the owner.
-  bool Start(uint32_t threads, const StartThread& start_thread);
+  // kResourceExhausted: one is refused. Without a Start: RunOne by the owner.
+  Status Start(uint32_t threads, const StartThread& start_thread);
   void Stop() HF_EXCLUDES(mutex_);
   void Push(std::function<void()> job) HF_EXCLUDES(mutex_);
   bool RunOne() HF_EXCLUDES(mutex_);  // false: nothing there
@@ -33,7 +32,7 @@ class JobQueue {
   CondVar arrived_;
   std::deque<std::function<void()>> jobs_ HF_GUARDED_BY(mutex_);
   bool stop_ HF_GUARDED_BY(mutex_) = false;
-  std::vector<std::function<void()>> joins_;
+  ThreadGroup threads_;
 };
 
 }  // namespace holdfast::internal

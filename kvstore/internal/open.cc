@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -213,41 +214,43 @@ Status Core::OpenTiers() {
   return {};
 }
 
-void Core::StartThreads() {
-  if (!environment_.driver_thread) return;
-  if (!jobs_.Start(std::max(options_.workers, 1u), start_thread_)) {
-    Log(LogLevel::kWarning, "fewer worker threads than asked for: the system refused one");
+Status Core::StartThreads() {
+  if (!environment_.driver_thread) return {};
+  HF_RETURN_IF_ERROR(jobs_.Start(options_.workers, start_thread_));
+  return driver_.Start(start_thread_, "hf-driver", [this] { DriverMain(); });
+}
+
+Status Core::OpenAll() {
+  HF_RETURN_IF_ERROR(OpenDirectory());
+  HF_RETURN_IF_ERROR(OpenTiers());
+  {
+    MutexLock lock(mutex_);
+    spaces_.resize(1);  // ids start at 1
+    regions_.resize(1);
+    layouts_.resize(1);
+    std::array<Tier*, kTiers> tiers{};
+    for (int t = 0; t < kTiers; ++t) tiers[t] = tiers_[t].get();
+    HF_RETURN_IF_ERROR(ledger_.Init(options_, tiers, &frames_, run_clock_->Now()));
   }
-  join_driver_ = start_thread_("hf-driver", [this] { DriverMain(); });
+  HF_RETURN_IF_ERROR(Recover());
+  return StartThreads();
 }
 
 Result<std::shared_ptr<Core>> Core::Open(StoreOptions options, Environment environment) {
   HF_ASSIGN_OR_RETURN(options, CheckOptions(std::move(options)));
   auto core = std::make_shared<Core>(std::move(options), std::move(environment));
-  Status status = core->OpenDirectory();
-  if (status.ok()) status = core->OpenTiers();
-  if (status.ok()) {
-    MutexLock lock(core->mutex_);
-    core->spaces_.resize(1);  // ids start at 1
-    core->regions_.resize(1);
-    core->layouts_.resize(1);
-    std::array<Tier*, kTiers> tiers{};
-    for (int t = 0; t < kTiers; ++t) tiers[t] = core->tiers_[t].get();
-    status = core->ledger_.Init(core->options_, tiers, &core->frames_, core->run_clock_->Now());
+  Status status;
+  try {
+    status = core->OpenAll();
+  } catch (const std::bad_alloc&) {
+    status = Status(StatusCode::kResourceExhausted,
+                    "opening a store: no memory to be had; make index_entries_max or the tiers "
+                    "smaller, or raise the limit (ulimit -v, memory.max of the cgroup)");
   }
-  if (status.ok()) status = core->Recover();
-  if (status.ok()) {
-    core->StartThreads();
-    if (core->environment_.driver_thread && !core->join_driver_) {
-      status = Status(StatusCode::kResourceExhausted, "hf-driver: the system refused the thread");
-    }
-  }
-  if (!status.ok()) {
-    core->Close(core->run_clock_->Now() + std::chrono::seconds(2))
-        .IgnoreError("opening failed already");
-    return status;
-  }
-  return core;
+  if (status.ok()) return core;
+  core->Close(core->run_clock_->Now() + std::chrono::seconds(2))
+      .IgnoreError("opening failed already");
+  return status;
 }
 
 }  // namespace holdfast::internal

@@ -62,6 +62,11 @@ Result<std::unique_ptr<Store>> Store::Open(StoreOptions options, Environment env
 Store::Store(std::shared_ptr<internal::Core> core) : core_(std::move(core)) {}
 
 Store::~Store() {
+  if (core_->Forked()) {
+    // The threads are the parent's, and locks may be held for ever: left to the kernel as it is.
+    static_cast<void>(new std::shared_ptr<internal::Core>(std::move(core_)));
+    return;
+  }
   core_->Close(core_->RunNow() + std::chrono::seconds(2)).IgnoreError("a destructor has no answer");
 }
 

@@ -1,10 +1,13 @@
 // Opens a small store in WORK/store after having made its own surroundings hostile, uses it, and
 // says on stdout what happened.
 //
-//   surroundings_child WORK plain|no-uring|nobody|full-disk
+//   surroundings_child WORK plain|no-uring|nobody|full-disk|threads=N|addresses=N|files=N
 //
 //   no-uring   io_uring_setup is denied by seccomp
 //   nobody     an unprivileged user who may lock 8 MiB of memory
+//   threads=N    an unprivileged user who may have N threads
+//   addresses=N  N MiB of addresses more than the process has
+//   files=N      N open files
 //   full-disk  WORK/store/disk is a file system of 8 MiB, seen by this process alone
 //
 // Exit code 0: it could be tried; the lines say how it went. 3: the system refuses these
@@ -12,6 +15,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <string>
@@ -54,6 +58,30 @@ bool BecomeNobody() {
   return setrlimit(RLIMIT_MEMLOCK, &limit) == 0 && setgid(kNobody) == 0 && setuid(kNobody) == 0;
 }
 
+bool Limit(decltype(RLIMIT_AS) resource, uint64_t most) {
+  const rlimit limit = {most, most};
+  return setrlimit(resource, &limit) == 0;
+}
+
+uint64_t AddressBytes() {
+  uint64_t pages = 0;
+  FILE* file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr || std::fscanf(file, "%lu", &pages) != 1) return 0;
+  std::fclose(file);
+  return pages * kPageBytes;
+}
+
+// "threads=N" and its like.
+bool MakeLimits(std::string_view mode) {
+  const size_t at = mode.find('=');
+  if (at == std::string_view::npos) return false;
+  const uint64_t number = std::strtoull(mode.data() + at + 1, nullptr, 10);
+  const std::string_view what = mode.substr(0, at);
+  if (what == "threads") return Limit(RLIMIT_NPROC, number) && BecomeNobody();
+  if (what == "addresses") return Limit(RLIMIT_AS, AddressBytes() + (number << 20));
+  return what == "files" && Limit(RLIMIT_NOFILE, number);
+}
+
 bool MountSmallDisk() {
   if (mkdir("store", 0700) != 0 && errno != EEXIST) return false;
   if (mkdir("store/disk", 0700) != 0 && errno != EEXIST) return false;
@@ -89,7 +117,8 @@ int Run(const std::string& work, std::string_view mode) {
   const bool made = mode == "no-uring"    ? DenyIoUring()
                     : mode == "nobody"    ? BecomeNobody()
                     : mode == "full-disk" ? MountSmallDisk()
-                                          : mode == "plain";
+                    : mode == "plain"     ? true
+                                          : MakeLimits(mode);
   if (!made) {
     std::printf("refused: %s\n", std::generic_category().message(errno).c_str());
     return kRefused;

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -20,6 +23,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kvstore/frame.h"
@@ -35,6 +39,19 @@ using namespace std::chrono_literals;
 
 constexpr uint32_t kBlocks = 32;
 constexpr int kRefused = 3;
+const std::string kUnreadableDisk =
+    ". Its copies cannot be found again, nor which ones in flash were erased or of an older epoch; "
+    "move this directory and the flash file away to start empty";
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kThreadSanitizer = true;
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
 
 std::string Contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -181,6 +198,54 @@ TEST_F(SurroundingsTest, SecondProcessIsRefused) {
   ExpectRefused(StatusCode::kFailedPrecondition, "DIR: " + line);  // nor a second store here
   EXPECT_EQ(store.Put(0, kBlocks), kBlocks);
   EXPECT_EQ(store.Fetch(0, kBlocks), kBlocks);
+}
+
+constexpr const char* kNoThread =
+    ": the system refused the thread; raise the limit on threads (ulimit -u, pids.max of the "
+    "cgroup) or on memory (ulimit -v)";
+
+TEST_F(SurroundingsTest, ThreadThatIsRefusedAnywhereIsAnErrorThatNamesIt) {
+  if (geteuid() != 0) GTEST_SKIP() << "SKIPPED: only root can drop to an unprivileged user";
+  ASSERT_EQ(chown(work_.c_str(), 65534, 65534), 0);
+  std::set<std::string> refused;
+  for (int threads = 1; threads <= 24; ++threads) {
+    const Told told = InChild("threads=" + std::to_string(threads));
+    ASSERT_EQ(told.code, 0) << threads << ": " << told.text;
+    if (told.Says("open: OK")) continue;
+    std::smatch match;
+    ASSERT_TRUE(std::regex_search(told.text, match, std::regex("(hf-[a-z]+[-a-z0-9]*): the")))
+        << threads << ": " << told.text;
+    EXPECT_NE(told.text.find(kNoThread), std::string::npos) << told.text;
+    refused.insert(match[1]);
+  }
+  EXPECT_GE(refused.size(), 5u);
+  ExpectLine(std::string("hf-driver") + kNoThread, std::string("hf-driver") + kNoThread);
+}
+
+TEST_F(SurroundingsTest, MemoryThatIsRefusedAnywhereIsAnError) {
+  if (kSanitized) GTEST_SKIP() << "SKIPPED: sanitizers need the addresses";
+  int failed = 0;
+  for (const int mib : {8, 16, 24, 32, 48, 64, 80, 96, 128, 160, 200, 300}) {
+    const Told told = InChild("addresses=" + std::to_string(mib));
+    ASSERT_EQ(told.code, 0) << mib << ": " << told.text;
+    EXPECT_NE(told.text.find("open: "), std::string::npos) << mib << ": " << told.text;
+    failed += told.Says("open: OK") ? 0 : 1;
+  }
+  EXPECT_GT(failed, 0);
+}
+
+TEST_F(SurroundingsTest, TooFewOpenFilesAreRefusedByNumber) {
+  const std::string line =
+      "disk tier in DIR/disk: the limit on open files (ulimit -n) is 40 and may not be raised; at "
+      "least 128";
+  const Told told = InChild("files=40");
+  EXPECT_TRUE(told.Says("open: RESOURCE_EXHAUSTED: disk tier in DIR/disk" +
+                        line.substr(line.find(": the"))))
+      << told.text;
+  ExpectLine(line, line);
+  const Told enough = InChild("files=128");
+  EXPECT_TRUE(enough.Says("open: OK")) << enough.text;
+  EXPECT_TRUE(enough.Says("served: 32 of 32")) << enough.text;
 }
 
 // ---------------------------------------------------------------- space
@@ -372,7 +437,81 @@ TEST_F(SurroundingsTest, GarbageInDiskIsDataLossOrNothing) {
   std::ofstream(directory_ + "/disk/CURRENT") << "garbage";
   ExpectRefused(StatusCode::kDataLoss,
                 "disk tier in DIR/disk: its list of families is not readable: Corruption: CURRENT "
-                "file does not end with newline");
+                "file does not end with newline" +
+                    kUnreadableDisk);
+}
+
+TEST_F(SurroundingsTest, LostTableOfDiskIsDataLossAndSaysWhatToDo) {
+  MakeStore();
+  size_t lost = 0;
+  for (const auto& entry : fs::directory_iterator(directory_ + "/disk")) {
+    if (entry.path().extension() == ".sst") lost += fs::remove(entry.path());
+  }
+  ASSERT_GT(lost, 0u);
+  SmallStore store(directory_);
+  const Status status = store.Open();
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(status.message().ends_with(kUnreadableDisk)) << status.ToString();
+  fs::remove_all(directory_ + "/disk");
+  fs::remove(directory_ + "/flash");
+  EXPECT_TRUE(store.Open().ok());
+}
+
+// ---------------------------------------------------------------- fork
+
+// Its exit code.
+int InFork(const std::function<bool()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    _exit(body() ? 0 : 1);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+TEST_F(SurroundingsTest, ChildLeavesTheStoreOfItsParentAlone) {
+  SmallStore store(directory_);
+  ASSERT_TRUE(store.Open().ok());
+  ASSERT_EQ(store.Put(0, kBlocks), kBlocks);
+  EXPECT_EQ(InFork([&] {
+              store.Close();
+              return true;
+            }),
+            0);
+  ASSERT_TRUE(store.Drain().ok());
+  EXPECT_EQ(store.Fetch(0, kBlocks), kBlocks);
+}
+
+TEST_F(SurroundingsTest, ChildMayHaveAStoreOfItsOwn) {
+  if (kThreadSanitizer) GTEST_SKIP() << "SKIPPED: it takes no thread after a fork";
+  SmallStore store(directory_);
+  ASSERT_TRUE(store.Open().ok());
+  EXPECT_EQ(InFork([&] {
+              SmallStore own(work_ + "/own");
+              const bool good = own.Open().ok() && own.Put(0, kBlocks) == kBlocks &&
+                                own.Drain().ok() && own.Fetch(0, kBlocks) == kBlocks;
+              own.Close();
+              return good;
+            }),
+            0);
+  EXPECT_EQ(store.Put(0, kBlocks), kBlocks);
+}
+
+TEST_F(SurroundingsTest, ChildThatLivesOnDoesNotKeepTheDirectory) {
+  SmallStore store(directory_);
+  ASSERT_TRUE(store.Open().ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    for (;;) pause();
+  }
+  ASSERT_GT(child, 0);
+  store.Close();
+  EXPECT_TRUE(store.Open().ok());
+  kill(child, SIGKILL);
+  EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
 
 }  // namespace

@@ -65,6 +65,12 @@ class DiskDirectory {
     return OpenRocksDisk(
         Clock::System(), [this] { bell_.Ring(); }, options, files);
   }
+  Result<std::shared_ptr<RocksDatabase>> OpenDatabase() const {
+    return RocksDatabase::Open({.directory = path_,
+                                .write_buffer_bytes = 32 << 20,
+                                .file_system = rocksdb::FileSystem::Default(),
+                                .start_thread = StartThread});
+  }
   uint64_t BytesOf(const std::string& extension) const {
     uint64_t bytes = 0;
     for (const auto& entry : std::filesystem::directory_iterator(path_)) {

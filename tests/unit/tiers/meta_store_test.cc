@@ -143,15 +143,12 @@ TEST_P(MetaStoreTest, BatchesApplyAndAnswerInOrder) {
 INSTANTIATE_TEST_SUITE_P(Disk, MetaStoreTest, ::testing::Values(true, false),
                          [](const auto& each) { return each.param ? "Rocks" : "Sim"; });
 
-Result<std::shared_ptr<RocksDatabase>> OpenDatabase(const DiskDirectory& directory) {
-  return RocksDatabase::Open(directory.path(), 32 << 20, rocksdb::FileSystem::Default());
-}
-
 TEST(RocksMetaTest, QueuedBatchesShareOneSync) {
   DiskDirectory directory;
-  auto database = OpenDatabase(directory);
+  auto database = directory.OpenDatabase();
   ASSERT_TRUE(database.has_value());
-  RocksMeta meta(*database, StartThread);
+  RocksMeta meta(*database);
+  ASSERT_TRUE(meta.Start(StartThread).ok());
   Bell bell;
   std::atomic<int> done{0};
   // The first answer holds the thread up while the others queue.
@@ -179,12 +176,13 @@ TEST(RocksMetaTest, QueuedBatchesShareOneSync) {
 
 TEST(RocksMetaTest, UnreadableRecordsAreSkippedAndCounted) {
   DiskDirectory directory;
-  auto database = OpenDatabase(directory);
+  auto database = directory.OpenDatabase();
   ASSERT_TRUE(database.has_value());
   rocksdb::DB& db = (*database)->db();
   ASSERT_TRUE(db.Put({}, (*database)->meta(), "t234567890123456x", "bad").ok());
   ASSERT_TRUE(db.Put({}, (*database)->meta(), "z", "unknown").ok());
-  RocksMeta meta(*database, StartThread);
+  RocksMeta meta(*database);
+  ASSERT_TRUE(meta.Start(StartThread).ok());
   const Result<MetaSnapshot> loaded = meta.Load();
   ASSERT_TRUE(loaded.has_value());
   EXPECT_TRUE(loaded->tombstones.empty());

@@ -175,8 +175,7 @@ TEST_F(RocksTierTest, ASecondOpenOfADirectoryIsRefused) {
 
 TEST_F(RocksTierTest, ANewerFormatVersionIsRefusedByName) {
   {
-    auto database =
-        RocksDatabase::Open(directory_.path(), 32 << 20, rocksdb::FileSystem::Default());
+    auto database = directory_.OpenDatabase();
     ASSERT_TRUE(database.has_value());
     const rocksdb::Slice key(FormatKey().data(), FormatKey().size());
     ASSERT_TRUE((*database)->db().Put({}, (*database)->meta(), key, EncodeFormat(7)).ok());
