@@ -38,6 +38,7 @@ struct ArenaOptions {
 class Arena {
  public:
   // kInvalidArgument: an option, by name. kIoError: the kernel refuses the range, with errno.
+  // kResourceExhausted: no memory for what keeps account of it.
   static Result<std::unique_ptr<Arena>> Create(const ArenaOptions& options);
   ~Arena();
   Arena(const Arena&) = delete;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstring>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -175,6 +176,11 @@ Status CheckCount(size_t count, uint32_t first_position) {
   return {};
 }
 
+Status NoMemory(size_t count) {
+  return Status(StatusCode::kResourceExhausted,
+                "blocks: no memory for the keys of " + std::to_string(count));
+}
+
 }  // namespace
 
 Result<Blocks> Blocks::FromTokens(const KeySpace& space, std::span<const uint32_t> tokens,
@@ -190,7 +196,11 @@ Result<Blocks> Blocks::FromTokens(const KeySpace& space, std::span<const uint32_
   auto data = std::make_shared<Data>();
   data->space = space;
   data->linked = true;
-  data->keys.reserve(count);
+  try {
+    data->keys.reserve(count);
+  } catch (const std::bad_alloc&) {
+    return NoMemory(count);
+  }
   ChainHead head;
   std::memcpy(head.domain, kChainDomain, kDomainBytes);
   head.root = space.root;
@@ -240,8 +250,12 @@ Result<Blocks> Blocks::FromKeys(const KeySpace& space, std::span<const std::byte
   data->space = space;
   data->linked = chain.linked;
   data->first_position = chain.first_position;
-  data->external.assign(packed.begin(), packed.end());
-  data->keys.reserve(count);
+  try {
+    data->external.assign(packed.begin(), packed.end());
+    data->keys.reserve(count);
+  } catch (const std::bad_alloc&) {
+    return NoMemory(count);
+  }
   ExternalHasher hash(space);
   if (!chain.parent.empty()) data->parent = hash(chain.parent.data());
   for (size_t i = 0; i < count; ++i) data->keys.push_back(hash(packed.data() + i * key_bytes));

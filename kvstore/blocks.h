@@ -11,7 +11,7 @@
 // byte.
 //
 // Threading: immutable. Memory: copies and slices share one allocation. Errors: kInvalidArgument
-// names the argument.
+// names the argument; kResourceExhausted: no memory for the keys.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -17,18 +18,29 @@ constexpr Duration kSleepMax = std::chrono::hours(1);
 }  // namespace
 
 Result<std::unique_ptr<CompletionQueue>> CompletionQueue::Create(size_t capacity, Clock& clock) {
-  if (capacity == 0) {
-    return Status(StatusCode::kInvalidArgument, "completion queue: capacity must be at least 1");
+  if (capacity == 0 || capacity > kCapacityMax) {
+    return Status(StatusCode::kInvalidArgument, "completion queue: capacity " +
+                                                    std::to_string(capacity) + "; 1 to " +
+                                                    std::to_string(kCapacityMax));
   }
-  const int fd = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (fd < 0) return Status::FromErrno(errno, "completion queue: eventfd");
-  return std::unique_ptr<CompletionQueue>(new CompletionQueue(capacity, fd, clock));
+  std::unique_ptr<CompletionQueue> queue;
+  try {
+    queue.reset(new CompletionQueue(capacity, clock));
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted,
+                  "completion queue: no memory for a capacity of " + std::to_string(capacity));
+  }
+  queue->event_fd_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (queue->event_fd_ < 0) return Status::FromErrno(errno, "completion queue: eventfd");
+  return queue;
 }
 
-CompletionQueue::CompletionQueue(size_t capacity, int event_fd, Clock& clock)
-    : capacity_(capacity), event_fd_(event_fd), clock_(clock), ring_(capacity) {}
+CompletionQueue::CompletionQueue(size_t capacity, Clock& clock)
+    : capacity_(capacity), clock_(clock), ring_(capacity) {}
 
-CompletionQueue::~CompletionQueue() { ::close(event_fd_); }
+CompletionQueue::~CompletionQueue() {
+  if (event_fd_ >= 0) ::close(event_fd_);
+}
 
 size_t CompletionQueue::Poll(std::span<Completion> out, Instant until) {
   if (out.empty()) return 0;

@@ -38,9 +38,12 @@ struct Completion {
 
 class CompletionQueue {
  public:
+  static constexpr size_t kCapacityMax = 1u << 24;
+
   // `clock` decides when a Poll's time is up; it outlives the queue. Under a clock that does not
   // run by itself only a completion wakes a Poll.
-  // kInvalidArgument: capacity 0. kIoError: no event fd to be had.
+  // kInvalidArgument: capacity 0 or above kCapacityMax. kResourceExhausted: no memory for it.
+  // kIoError: no event fd to be had.
   static Result<std::unique_ptr<CompletionQueue>> Create(size_t capacity,
                                                          Clock& clock = Clock::System());
   ~CompletionQueue();
@@ -64,12 +67,12 @@ class CompletionQueue {
   void Push(Completion&& completion) noexcept;  // uses one reserved place
 
  private:
-  CompletionQueue(size_t capacity, int event_fd, Clock& clock);
+  CompletionQueue(size_t capacity, Clock& clock);
   void Append(Completion&& completion) noexcept HF_REQUIRES(mutex_);
   size_t Take(std::span<Completion> out) noexcept HF_REQUIRES(mutex_);
 
   const size_t capacity_;
-  const int event_fd_;
+  int event_fd_ = -1;
   Clock& clock_;
   Mutex mutex_;
   CondVar arrived_;

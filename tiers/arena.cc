@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <fstream>
+#include <new>
 #include <utility>
 
 #include <sys/mman.h>
@@ -74,7 +75,15 @@ bool HasHugePage(const std::byte* base) {
 Result<std::unique_ptr<Arena>> Arena::Create(const ArenaOptions& options) {
   HF_RETURN_IF_ERROR(CheckOptions(options));
   HF_ASSIGN_OR_RETURN(std::byte* const base, Reserve(options.space.range_bytes, options.bytes));
-  std::unique_ptr<Arena> arena(new Arena(options));
+  std::unique_ptr<Arena> arena;
+  try {
+    arena.reset(new Arena(options));
+  } catch (const std::bad_alloc&) {
+    ::munmap(base, options.space.range_bytes);
+    return Status(StatusCode::kResourceExhausted, "arena: no memory for the pages of range_bytes " +
+                                                      std::to_string(options.space.range_bytes) +
+                                                      "; make page_bytes larger");
+  }
   arena->base_ = base;
   arena->range_bytes_ = options.space.range_bytes;
   // All three are advice: without them the arena works, slower or visible in dumps. A child that

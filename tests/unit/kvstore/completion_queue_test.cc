@@ -2,12 +2,14 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 #include "tests/testing/virtual_clock.h"
 
@@ -50,6 +52,30 @@ class CountedLease final : public internal::LeaseState {
  private:
   int& alive_;
 };
+
+TEST(CompletionQueueTest, CapacityThatCannotBeIsAnErrorAndNothingIsThrown) {
+  for (const size_t capacity : {size_t{0}, CompletionQueue::kCapacityMax + 1, SIZE_MAX}) {
+    const auto queue = CompletionQueue::Create(capacity);
+    ASSERT_FALSE(queue.has_value());
+    EXPECT_EQ(queue.error().code(), StatusCode::kInvalidArgument);
+  }
+}
+
+// Exits with 0 when the refusal of memory was an error of that code.
+[[noreturn]] void QueueWithoutMemory() {
+  const rlimit little{64 << 20, 64 << 20};
+  const bool limited = setrlimit(RLIMIT_AS, &little) == 0;
+  const auto queue = CompletionQueue::Create(CompletionQueue::kCapacityMax);
+  const bool refused = !queue.has_value() && queue.error().code() == StatusCode::kResourceExhausted;
+  std::_Exit(limited && refused ? 0 : 1);
+}
+
+TEST(CompletionQueueTest, RefusedMemoryIsAnError) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "SKIPPED: sanitizers need the addresses that this test takes away";
+#endif
+  EXPECT_EXIT(QueueWithoutMemory(), ::testing::ExitedWithCode(0), "");
+}
 
 TEST(CompletionQueueTest, CompletionsComeOnceAndInOrderWithAllTheyCarry) {
   auto queue = Create(4);
