@@ -1,3 +1,5 @@
+#include <csignal>
+#include <filesystem>
 #include <regex>
 #include <string>
 #include <utility>
@@ -122,6 +124,17 @@ TEST_F(CommandLineTest, StandardOutputThatTakesNothingIsAnError) {
     EXPECT_EQ(closed.exit_code, 3) << arguments;
     EXPECT_EQ(closed.err, "holdfast: standard output: Bad file descriptor\n") << arguments;
   }
+}
+
+TEST_F(CommandLineTest, ASignalEndsABenchmarkWithWhatThereIsAndLeavesNothingBehind) {
+  const pid_t pid = StartCommand(directory_, {"bench", "tiers", "--tiers", "ddr,index", "--seconds",
+                                              "0.01", "--size", "32MiB", "--rounds", "1000"});
+  WaitForEntry(directory_, "holdfast-data");
+  ASSERT_EQ(::kill(pid, SIGTERM), 0);
+  const CommandResult result = WaitForCommand(directory_, pid);
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
+  EXPECT_NE(result.out.find("interrupted: later rows are missing"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(directory_.File("holdfast-data")));
 }
 
 TEST_F(CommandLineTest, MissingArgumentsAreNamed) {

@@ -10,8 +10,6 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <poll.h>
-#include <sys/inotify.h>
 #include <unistd.h>
 
 #include "kvstore/store.h"
@@ -297,19 +295,6 @@ TEST_F(ReplayCommandTest, AWrongByteEndsTheRunAndIsNamed) {
   const Json json = Json::parse(result.out);
   EXPECT_GT(json["wrong_bytes"], 60'000);
   EXPECT_EQ(json["wrong"]["tier"], "flash");
-}
-
-// Waits until `name` appears in the directory: by then the command answers Ctrl-C itself.
-void WaitForEntry(const CommandDirectory& directory, const std::string& name) {
-  const int fd = ::inotify_init1(IN_CLOEXEC);
-  ASSERT_GE(::inotify_add_watch(fd, directory.path().c_str(), IN_CREATE), 0);
-  pollfd event = {.fd = fd, .events = POLLIN, .revents = 0};
-  std::array<char, 4096> buffer;
-  while (!std::filesystem::exists(directory.File(name))) {
-    ASSERT_EQ(::poll(&event, 1, /*timeout_ms=*/30'000), 1) << name << " did not appear";
-    ASSERT_GT(::read(fd, buffer.data(), buffer.size()), 0);
-  }
-  ::close(fd);
 }
 
 TEST_F(ReplayCommandTest, ASignalPrintsWhatThereIsAndLeavesNothingBehind) {

@@ -1,5 +1,6 @@
 #include "tests/tools/run_command.h"
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -9,6 +10,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/inotify.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +68,18 @@ std::string CommandDirectory::Read(const std::string& name) const {
 pid_t StartCommand(const CommandDirectory& directory, const std::vector<std::string>& arguments,
                    const std::string& in) {
   return Start(directory, HOLDFAST_COMMAND, arguments, in);
+}
+
+void WaitForEntry(const CommandDirectory& directory, const std::string& name) {
+  const int fd = ::inotify_init1(IN_CLOEXEC);
+  ASSERT_GE(::inotify_add_watch(fd, directory.path().c_str(), IN_CREATE), 0);
+  pollfd event = {.fd = fd, .events = POLLIN, .revents = 0};
+  std::array<char, 4096> buffer;
+  while (!std::filesystem::exists(directory.File(name))) {
+    ASSERT_EQ(::poll(&event, 1, /*timeout_ms=*/30'000), 1) << name << " did not appear";
+    ASSERT_GT(::read(fd, buffer.data(), buffer.size()), 0);
+  }
+  ::close(fd);
 }
 
 CommandResult WaitForCommand(const CommandDirectory& directory, pid_t pid) {

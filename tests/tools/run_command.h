@@ -38,6 +38,9 @@ class CommandDirectory {
 // A started command, its input from the file `in` and its output into files of the directory.
 pid_t StartCommand(const CommandDirectory& directory, const std::vector<std::string>& arguments,
                    const std::string& in = "/dev/null");
+// Waits until `name` appears in the directory; by the time of a store's the command answers
+// signals.
+void WaitForEntry(const CommandDirectory& directory, const std::string& name);
 CommandResult WaitForCommand(const CommandDirectory& directory, pid_t pid);
 CommandResult RunCommand(const CommandDirectory& directory,
                          const std::vector<std::string>& arguments,
