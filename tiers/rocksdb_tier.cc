@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <rocksdb/convenience.h>
+
 #include "kvstore/check.h"
 #include "tiers/rocksdb_meta.h"
 
@@ -36,10 +38,14 @@ Status RocksTier::Start() {
 
 RocksTier::~RocksTier() {
   HF_CHECK(in_flight_.load() == 0);
+  bool resuming = false;
   {
     MutexLock lock(mutex_);
     stop_ = true;
+    resuming = resume_queued_;
   }
+  // After an error RocksDB 7.8 may have lost a flush that its own Resume waits for, for ever.
+  if (resuming) rocksdb::CancelAllBackgroundWork(&database_->db(), /*wait=*/false);
   work_.NotifyAll();
   jobs_changed_.NotifyAll();
   threads_.Join();
