@@ -26,6 +26,7 @@ using StartThread =
 class ThreadGroup {
  public:
   ThreadGroup() = default;
+  ~ThreadGroup() = default;  // of an empty group: whoever owns it has joined
   ThreadGroup(const ThreadGroup&) = delete;
   ThreadGroup& operator=(const ThreadGroup&) = delete;
 

@@ -1,3 +1,5 @@
+#include "kvstore/threads.h"
+
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -83,6 +85,22 @@ constexpr bool kSanitized = false;
 TEST(SystemThreadsTest, ARefusalIsAnEmptyJoin) {
   if (kSanitized) GTEST_SKIP() << "sanitizers need the addresses that this test takes away";
   EXPECT_EXIT(ExhaustThreads(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(ThreadGroupTest, ARefusalNamesTheThreadAndTheOthersAreJoined) {
+  std::atomic<int> ran{0};
+  const StartThread two = [&](std::string name, std::function<void()> body) {
+    return name == "hf-third" ? std::function<void()>() : SystemThreads()(name, std::move(body));
+  };
+  ThreadGroup group;
+  EXPECT_TRUE(group.Start(two, "hf-first", [&] { ++ran; }).ok());
+  EXPECT_TRUE(group.Start(two, "hf-second", [&] { ++ran; }).ok());
+  const Status refused = group.Start(two, "hf-third", [&] { ++ran; });
+  EXPECT_EQ(refused.code(), StatusCode::kResourceExhausted);
+  EXPECT_TRUE(refused.message().starts_with("hf-third: the system refused the thread"));
+  group.Join();
+  EXPECT_EQ(ran, 2);
+  EXPECT_TRUE(group.empty());
 }
 
 }  // namespace
