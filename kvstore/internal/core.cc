@@ -82,10 +82,11 @@ uint16_t Core::FoldRequest(uint64_t request) {
 
 uint8_t Core::ClassFor(Hold hold, Status& status) const {
   const uint8_t c = ledger_.holds.ClassOf(hold.ttl);
-  if (c != Holds::kTooLong) return c;
+  if (c != Holds::kTooLong && hold.ttl >= Duration::zero()) return c;
   status = Status(StatusCode::kInvalidArgument,
                   "hold.ttl: " + std::to_string(std::chrono::duration<double>(hold.ttl).count()) +
-                      " s is longer than every class of this store");
+                      " s; it must be 0 to the longest class of this store, " +
+                      std::to_string(ledger_.holds.ttl_ms(ledger_.holds.classes()) / 1000) + " s");
   return 0;
 }
 

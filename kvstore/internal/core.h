@@ -150,6 +150,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // ---- operations (operations.cc)
   Status CheckMemory(const Memory& memory, Operation& op) HF_REQUIRES(mutex_);
+  Status CheckExtents(const Memory& memory, Operation& op) HF_REQUIRES(mutex_);
   Status Register(const OperationPtr& op) HF_EXCLUDES(mutex_);
   void Final(const OperationPtr& op, size_t i, Item item) HF_REQUIRES(mutex_);
   void CutFrom(const OperationPtr& op, size_t i, Item item) HF_REQUIRES(mutex_);

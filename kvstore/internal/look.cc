@@ -8,7 +8,7 @@ namespace holdfast::internal {
 
 void Core::Find(const Blocks& blocks, std::span<Where> out) {
   std::fill(out.begin(), out.end(), Where::kAbsent);
-  if (Forked() || blocks.size() == 0) return;
+  if (!CheckAlive().ok() || blocks.size() == 0) return;
   const size_t n = std::min(out.size(), blocks.size());
   for (size_t first = 0; first < n; first += kBlocksPerLock) {
     Section section(*this);

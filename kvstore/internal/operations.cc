@@ -10,6 +10,8 @@ namespace {
 
 using At = Operation::At;
 
+constexpr uint64_t kExtentBytesMax = 1ull << 40;  // so that sums of them are sums
+
 Status BadMemory(const std::string& what) {
   return {StatusCode::kInvalidArgument, "memory: " + what};
 }
@@ -47,31 +49,9 @@ Status Core::CheckMemory(const Memory& memory, Operation& op) {
   op.memory = memory.kind;
   const size_t n = op.size();
   if (memory.kind == Memory::Kind::kArena) return {};
-  if (memory.kind == Memory::Kind::kExtents) {
-    if (!options_.bytes && memory.extents.empty()) return {};
-    if (memory.extent_begin.size() != n + 1) {
-      return BadMemory("extent_begin has " + std::to_string(memory.extent_begin.size()) +
-                       " offsets, expected blocks + 1 = " + std::to_string(n + 1));
-    }
-    for (size_t i = 0; i < n; ++i) {
-      if (memory.extent_begin[i] > memory.extent_begin[i + 1]) {
-        return BadMemory("extent_begin must not decrease (block " + std::to_string(i) + ")");
-      }
-    }
-    if (memory.extent_begin[n] > memory.extents.size()) {
-      return BadMemory("extent_begin ends at " + std::to_string(memory.extent_begin[n]) + " of " +
-                       std::to_string(memory.extents.size()) + " extents");
-    }
-    op.extents.assign(memory.extents.begin(), memory.extents.end());
-    op.extent_begin.assign(memory.extent_begin.begin(), memory.extent_begin.end());
-    for (RegionId r = 1; r < regions_.size(); ++r) {
-      const std::span<std::byte> m = regions_[r].memory;
-      const bool inside = std::any_of(op.extents.begin(), op.extents.end(), [&](const Extent& x) {
-        return x.data < m.data() + m.size() && x.data + x.bytes > m.data();
-      });
-      if (inside) op.regions.push_back(r);
-    }
-    return {};
+  if (memory.kind == Memory::Kind::kExtents) return CheckExtents(memory, op);
+  if (memory.kind != Memory::Kind::kSlots) {
+    return BadMemory("kind " + std::to_string(static_cast<int>(memory.kind)) + " is not known");
   }
   if (memory.layout == 0 || memory.layout >= layouts_.size()) {
     return BadMemory("layout " + std::to_string(memory.layout) + " is not known; AddLayout first");
@@ -97,6 +77,45 @@ Status Core::CheckMemory(const Memory& memory, Operation& op) {
     s.offset += reinterpret_cast<uint64_t>(r.memory.data());
     s.region = 0;
     op.stripes.push_back(s);
+  }
+  return {};
+}
+
+Status Core::CheckExtents(const Memory& memory, Operation& op) {
+  if (!options_.bytes && memory.extents.empty()) return {};
+  const size_t n = op.size();
+  if (memory.extent_begin.size() != n + 1) {
+    return BadMemory("extent_begin has " + std::to_string(memory.extent_begin.size()) +
+                     " offsets, expected blocks + 1 = " + std::to_string(n + 1));
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (memory.extent_begin[i] > memory.extent_begin[i + 1]) {
+      return BadMemory("extent_begin must not decrease (block " + std::to_string(i) + ")");
+    }
+  }
+  if (memory.extent_begin[n] > memory.extents.size()) {
+    return BadMemory("extent_begin ends at " + std::to_string(memory.extent_begin[n]) + " of " +
+                     std::to_string(memory.extents.size()) + " extents");
+  }
+  for (size_t x = memory.extent_begin[0]; x < memory.extent_begin[n]; ++x) {
+    const Extent& extent = memory.extents[x];
+    if (extent.data == nullptr && extent.bytes > 0) {
+      return BadMemory("extents[" + std::to_string(x) + "].data is null");
+    }
+    if (extent.bytes > kExtentBytesMax) {
+      return BadMemory(
+          "extents[" + std::to_string(x) + "].bytes is " + std::to_string(extent.bytes) +
+          "; at most payload_bytes_max = " + std::to_string(options_.payload_bytes_max));
+    }
+  }
+  op.extents.assign(memory.extents.begin(), memory.extents.end());
+  op.extent_begin.assign(memory.extent_begin.begin(), memory.extent_begin.end());
+  for (RegionId r = 1; r < regions_.size(); ++r) {
+    const std::span<std::byte> m = regions_[r].memory;
+    const bool inside = std::any_of(op.extents.begin(), op.extents.end(), [&](const Extent& x) {
+      return x.data < m.data() + m.size() && x.data + x.bytes > m.data();
+    });
+    if (inside) op.regions.push_back(r);
   }
   return {};
 }

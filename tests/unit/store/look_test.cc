@@ -183,5 +183,17 @@ TEST(LookTest, BlocksOfAnotherSpaceOrEpochAreStrangers) {
   EXPECT_EQ(t.Put(fresh, kPayload), All(Item::kDone, 4));
 }
 
+TEST(LookTest, AClosedStoreHasNothing) {
+  TestStore t(DdrOnly());
+  ASSERT_TRUE(t.Open().ok());
+  const Blocks chain = t.Prompt(1, 2);
+  t.Put(chain, kPayload);
+  EXPECT_EQ(t.Resident(chain), 2u);
+  t.AbandonChecks();
+  ASSERT_TRUE(t->Close(t.Now() + 1s).ok());
+  EXPECT_EQ(t.Resident(chain), 0u);
+  EXPECT_EQ(t->FindPrefix(chain, 0, 0s).count, 0u);
+}
+
 }  // namespace
 }  // namespace holdfast::testing

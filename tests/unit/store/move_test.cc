@@ -420,6 +420,20 @@ TEST(MoveTest, ArgumentsThatCannotBeMeantAreRefused) {
   EXPECT_EQ(code(t->Put(chain, pages.memory(), {}, std::span(items).first(1))), invalid);
   EXPECT_EQ(code(t->Put(chain, Memory{}, {}, items)), invalid);
   EXPECT_EQ(code(t->Put(chain, pages.memory(), {.hold = {2h}}, items)), invalid);
+  EXPECT_EQ(code(t->Put(chain, pages.memory(), {.hold = {-1s}}, items)), invalid);
+  Memory strange = pages.memory();
+  strange.kind = static_cast<Memory::Kind>(99);
+  EXPECT_EQ(code(t->Put(chain, strange, {}, items)), invalid);
+  const std::array<uint32_t, 3> begin = {0, 1, 3};
+  // The second would add up to four bytes.
+  for (const Extent& bad : {Extent{nullptr, kPayload}, Extent{pages.of(1).data(), UINT64_MAX}}) {
+    const std::array<Extent, 3> extents = {
+        {{pages.of(0).data(), kPayload}, bad, {pages.of(1).data(), 5}}};
+    const Memory memory = {
+        .kind = Memory::Kind::kExtents, .extents = extents, .extent_begin = begin};
+    EXPECT_EQ(code(t->Put(chain, memory, {}, items)), invalid);
+    EXPECT_EQ(code(t->Fetch(chain, memory, {}, items)), invalid);
+  }
   EXPECT_EQ(code(t->Put(chain, pages.memory(), {.payload_bytes = kPayload + 1}, items)), invalid);
   EXPECT_EQ(code(t->Fetch(chain, Memory{}, {.payload_bytes = kPayload}, items)), invalid);
   EXPECT_EQ(code(t->SubmitPrefetch(chain, Where::kDisk, {}, nullptr, 0, items)), invalid);
