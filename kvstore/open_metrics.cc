@@ -96,6 +96,8 @@ constexpr Metric<StoreStats> kStoreMetrics[] = {
     {Kind::kGauge, "leases", "Leases that live.", &StoreStats::leases},
     {Kind::kCounter, "leases_expired", "Leases that ran out.", &StoreStats::leases_expired},
     {Kind::kGauge, "views", "Views and reserved frames.", &StoreStats::views},
+    {Kind::kGauge, "views_old", "Views and reserved frames held for more than 30 s.",
+     &StoreStats::views_old},
     {Kind::kGauge, "staging_bytes", "Frames outside ddr that operations and views hold.",
      &StoreStats::staging_bytes},
     {Kind::kGauge, "operations_in_flight", "Operations not yet complete.",

@@ -76,7 +76,7 @@ struct StoreOptions {
   // While a fetch runs, and this long after, one spill at a time; or, paused, one each 10 ms.
   Duration fetch_quiet = std::chrono::milliseconds(50);
   bool pause_spills_for_fetches = false;
-  double spill_ahead_share = 0.02;        // of ddr kept clean at its cold end
+  double spill_ahead_share = 0.02;  // of ddr kept clean at its cold end
 
   IoEngineKind io_engine = IoEngineKind::kAuto;
   bool flash_buffered = false;  // named mode without O_DIRECT

@@ -93,7 +93,9 @@ struct StoreStats {
   uint64_t bounced = 0;            // reads and writes that could not go direct
   uint64_t evictions_refused = 0;  // victims passed over: leased, parents of residents
   uint64_t erased = 0, released = 0;
-  uint64_t leases = 0, leases_expired = 0, views = 0;
+  uint64_t leases = 0, leases_expired = 0;
+  uint64_t views = 0;          // and reserved frames
+  uint64_t views_old = 0;      // of them, held for more than 30 s: somebody forgot a Lease
   uint64_t staging_bytes = 0;  // frames of the arena outside ddr that operations and views hold
   uint64_t operations_in_flight = 0;
   uint64_t meta_undurable = 0;  // records queued for the meta store

@@ -19,6 +19,7 @@
 #include <absl/container/flat_hash_map.h>
 
 #include "kvstore/internal/job_queue.h"
+#include "kvstore/internal/leases.h"
 #include "kvstore/internal/ledger.h"
 #include "kvstore/internal/operation.h"
 #include "kvstore/mutex.h"
@@ -39,8 +40,6 @@ struct Outbox {
   bool ring = false;
   bool wake_waiters = false;
 };
-
-class PinLease;
 
 class Core : public std::enable_shared_from_this<Core> {
  public:
@@ -86,9 +85,8 @@ class Core : public std::enable_shared_from_this<Core> {
 
   // For leases.
   void EndPins(PinLease* lease) HF_EXCLUDES(mutex_);
-  void EndView(const FrameRef& ref) HF_EXCLUDES(mutex_);
-  void EndStaging(FrameAt at, uint64_t frame_bytes) HF_EXCLUDES(mutex_);
-  void EndReserved(FrameAt at, uint64_t frame_bytes) HF_EXCLUDES(mutex_);
+  void EndViews(const ViewLease& lease) HF_EXCLUDES(mutex_);
+  void EndReserved(FrameAt at, uint64_t frame_bytes, HeldList::iterator held) HF_EXCLUDES(mutex_);
   const std::byte* PayloadAt(FrameAt at) const noexcept { return frames_.payload(at); }
   std::byte* MutablePayloadAt(FrameAt at) noexcept { return frames_.payload(at); }
   Instant RunNow() noexcept { return run_clock_->Now(); }
@@ -328,6 +326,7 @@ class Core : public std::enable_shared_from_this<Core> {
   Instant last_load_ HF_GUARDED_BY(mutex_){};
   std::list<PinLease*> leases_ HF_GUARDED_BY(mutex_);  // by end
   uint32_t views_ HF_GUARDED_BY(mutex_) = 0;
+  HeldList held_ HF_GUARDED_BY(mutex_);
   uint64_t next_write_id_ HF_GUARDED_BY(mutex_) = 1;
   uint16_t next_request_ HF_GUARDED_BY(mutex_) = 1;
   EntryId sweep_ HF_GUARDED_BY(mutex_) = kNoEntry;  // next id of the sweep for dead roots

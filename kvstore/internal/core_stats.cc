@@ -3,6 +3,11 @@
 #include "kvstore/internal/leases.h"
 
 namespace holdfast::internal {
+namespace {
+
+constexpr Duration kViewOld = std::chrono::seconds(30);
+
+}  // namespace
 
 StoreStats Core::Stats() {
   if (Forked()) return {};
@@ -39,6 +44,10 @@ StoreStats Core::Stats() {
   s.evictions_refused = ledger_.evictions_refused;
   s.spills_refused = ledger_.spills_refused;
   s.views = views_;
+  const Instant long_ago = run_clock_->Now() - kViewOld;
+  for (auto at = held_.begin(); at != held_.end() && at->since < long_ago; ++at) {
+    s.views_old += at->frames;
+  }
   s.staging_bytes = frames_.staging_used();
   s.operations_in_flight = operations_.size();
   s.meta_undurable = meta_waiting_ + ledger_.moved_deadlines.size();

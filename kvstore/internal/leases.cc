@@ -6,16 +6,7 @@ namespace holdfast::internal {
 
 PinLease::~PinLease() { core_->EndPins(this); }
 
-ViewLease::~ViewLease() {
-  for (const View& v : views) {
-    if (v.at == kNoFrame) continue;
-    if (v.staging_frame_bytes > 0) {
-      core_->EndStaging(v.at, v.staging_frame_bytes);
-    } else {
-      core_->EndView(v.ref);
-    }
-  }
-}
+ViewLease::~ViewLease() { core_->EndViews(*this); }
 
 std::span<const std::byte> ViewLease::view(size_t i) const noexcept {
   if (i >= views.size() || views[i].at == kNoFrame) return {};
@@ -23,7 +14,7 @@ std::span<const std::byte> ViewLease::view(size_t i) const noexcept {
 }
 
 FrameLease::~FrameLease() {
-  if (at_ != kNoFrame) core_->EndReserved(at_, FrameBytes(payload_bytes_));
+  if (at_ != kNoFrame) core_->EndReserved(at_, FrameBytes(payload_bytes_), held_);
 }
 
 std::span<std::byte> FrameLease::writable() noexcept {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kvstore/internal/ledger.h"
@@ -13,6 +14,13 @@
 namespace holdfast::internal {
 
 class Core;
+
+// Frames that one lease of views, or of a reserved frame, holds.
+struct HeldFrames {
+  Instant since{};
+  size_t frames = 0;
+};
+using HeldList = std::list<HeldFrames>;  // the oldest first; of the store, under its lock
 
 class PinLease final : public LeaseState {
  public:
@@ -58,6 +66,7 @@ class ViewLease final : public LeaseState {
   std::span<std::byte> writable() noexcept override { return {}; }
 
   std::vector<View> views;  // filled under the store's lock before the completion shows
+  std::optional<HeldList::iterator> held;
 
  private:
   std::shared_ptr<Core> core_;
@@ -65,8 +74,9 @@ class ViewLease final : public LeaseState {
 
 class FrameLease final : public LeaseState {
  public:
-  FrameLease(std::shared_ptr<Core> core, FrameAt at, uint64_t payload_bytes)
-      : core_(std::move(core)), at_(at), payload_bytes_(payload_bytes) {}
+  FrameLease(std::shared_ptr<Core> core, FrameAt at, uint64_t payload_bytes,
+             HeldList::iterator held)
+      : core_(std::move(core)), at_(at), payload_bytes_(payload_bytes), held_(held) {}
   FrameLease(const FrameLease&) = delete;
   FrameLease& operator=(const FrameLease&) = delete;
   ~FrameLease() override;
@@ -77,12 +87,14 @@ class FrameLease final : public LeaseState {
 
   const Core* core() const noexcept { return core_.get(); }
   uint64_t payload_bytes() const noexcept { return payload_bytes_; }
+  HeldList::iterator held() const noexcept { return held_; }
   FrameAt Take() noexcept { return std::exchange(at_, kNoFrame); }  // it is somebody else's now
 
  private:
   std::shared_ptr<Core> core_;
   FrameAt at_;
   uint64_t payload_bytes_;
+  HeldList::iterator held_;
 };
 
 }  // namespace holdfast::internal

@@ -102,27 +102,31 @@ bool Core::EndLeases(Instant now) {
   return did;
 }
 
-void Core::EndView(const FrameRef& ref) {
+void Core::EndViews(const ViewLease& lease) {
   if (Forked()) return;
-  Section section(*this);
-  ledger_.Unref(ref);
-  --views_;
-  room_changed_ = true;
-  outbox_.ring = !parked_.empty() || !starved_.empty();
+  for (size_t first = 0; first < lease.views.size(); first += kBlocksPerLock) {
+    Section section(*this);
+    if (first == 0 && lease.held) held_.erase(*lease.held);
+    const size_t end = std::min(lease.views.size(), first + kBlocksPerLock);
+    for (size_t i = first; i < end; ++i) {
+      const ViewLease::View& view = lease.views[i];
+      if (view.at == kNoFrame) continue;
+      if (view.staging_frame_bytes > 0) {
+        frames_.Free(view.at, view.staging_frame_bytes, HostFrames::Use::kStaging);
+      } else {
+        ledger_.Unref(view.ref);
+      }
+      --views_;
+      room_changed_ = true;
+    }
+    outbox_.ring = !parked_.empty() || !starved_.empty();
+  }
 }
 
-void Core::EndStaging(FrameAt at, uint64_t frame_bytes) {
+void Core::EndReserved(FrameAt at, uint64_t frame_bytes, HeldList::iterator held) {
   if (Forked()) return;
   Section section(*this);
-  frames_.Free(at, frame_bytes, HostFrames::Use::kStaging);
-  --views_;
-  room_changed_ = true;
-  outbox_.ring = !parked_.empty() || !starved_.empty();
-}
-
-void Core::EndReserved(FrameAt at, uint64_t frame_bytes) {
-  if (Forked()) return;
-  Section section(*this);
+  held_.erase(held);
   frames_.Free(at, frame_bytes, HostFrames::Use::kDdr);
   --views_;
   room_changed_ = true;

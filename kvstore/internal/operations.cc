@@ -212,8 +212,15 @@ void Core::CutDone(const OperationPtr& op) {
 void Core::Complete(const OperationPtr& op) {
   op->completed = true;
   if (op->kind != Operation::Kind::kMeta) CutDone(op);
-  for (size_t i = 0; op->views != nullptr && i < op->size(); ++i) {
-    if (op->results[i] != Item::kDone) op->views->views[i].bytes = 0;  // shows nothing
+  const Instant now = run_clock_->Now();
+  if (op->views != nullptr) {
+    size_t held = 0;
+    for (size_t i = 0; i < op->size(); ++i) {
+      ViewLease::View& view = op->views->views[i];
+      if (op->results[i] != Item::kDone) view.bytes = 0;  // shows nothing
+      held += view.at != kNoFrame ? 1 : 0;
+    }
+    if (held > 0) op->views->held = held_.insert(held_.end(), {now, held});
   }
   for (RegionId r : op->regions) --regions_[r].users;
   if (op->queue != nullptr && !op->fetch.each) {
@@ -221,7 +228,7 @@ void Core::Complete(const OperationPtr& op) {
     c.tag = op->tag;
     c.op = op->id;
     c.done = static_cast<uint32_t>(op->good);
-    c.took = run_clock_->Now() - op->started;
+    c.took = now - op->started;
     if (op->views) c.views = Lease(std::move(op->views));
     outbox_.completions.emplace_back(op->queue, std::move(c));
   }

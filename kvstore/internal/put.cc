@@ -409,7 +409,8 @@ Result<Lease> Core::Reserve(uint64_t payload_bytes) {
     return Status(StatusCode::kResourceExhausted, "reserve: no frame is free; try again later");
   }
   ++views_;
-  return Lease(std::make_unique<FrameLease>(shared_from_this(), frame, payload_bytes));
+  return Lease(std::make_unique<FrameLease>(shared_from_this(), frame, payload_bytes,
+                                            held_.insert(held_.end(), {run_clock_->Now(), 1})));
 }
 
 Result<OpId> Core::SubmitCommit(Lease frame, const Blocks& one, const PutOptions& options,
@@ -451,6 +452,7 @@ Result<OpId> Core::SubmitCommit(Lease frame, const Blocks& one, const PutOptions
   {
     Section section(*this);
     --views_;
+    held_.erase(state->held());
     if (op->reserved != kNoFrame) frames_.Free(at, frame_bytes, HostFrames::Use::kDdr);
     op->reserved = kNoFrame;
   }

@@ -173,9 +173,14 @@ TEST(MoveTest, ViewsAreBoundedAndGivenBack) {
   ASSERT_TRUE(t->SubmitFetch(chain, Memory{}, options, &t.queue(), 1, items).has_value());
   EXPECT_EQ(items, First(3, Item::kDone, 4, Item::kMiss));
   EXPECT_EQ(t->Reserve(kPayload).error().code(), StatusCode::kResourceExhausted);
+  t.Pass(31s);
+  EXPECT_EQ(t->Stats().views_old, 3u);
   t.Completions();  // ends the lease
   EXPECT_EQ(t->Stats().views, 0u);
-  EXPECT_TRUE(t->Reserve(kPayload).has_value());
+  const Lease reserved = *t->Reserve(kPayload);
+  EXPECT_EQ(t->Stats().views_old, 0u);
+  t.Pass(31s);
+  EXPECT_EQ(t->Stats().views_old, 1u);
 }
 
 TEST(MoveTest, AReservedFrameIsCommittedWithoutACopy) {
