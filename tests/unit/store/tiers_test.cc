@@ -1,6 +1,5 @@
 // Spills, promotions, victims, reclaim: what happens when tiers are full.
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "tests/unit/store/test_store.h"
@@ -223,26 +222,19 @@ TEST(TiersTest, AOneTouchWorkloadHardlyWritesToFlash) {
   EXPECT_GT(t.Tier(Where::kFlash).spilled_in, before + 10);
 }
 
-TEST(TiersTest, LongPrefixesInterleavedAtHalfTheRoomTheyNeedEachHitTheirShare) {
-  StoreOptions o = DdrOnly();
-  TestStore t(o);
+// In turn, at half the room they need. Recency alone gives none of them a hit (a policy's matter);
+// the store stays full, and a prefix that is asked for again at once is there.
+TEST(TiersTest, LongPrefixesInTurnNeverWedgeTheStore) {
+  TestStore t(DdrOnly());
   ASSERT_TRUE(t.Open().ok());
-  std::map<uint32_t, size_t> hits;
   for (int round = 0; round < 10; ++round) {
     for (uint32_t p = 1; p <= 8; ++p) {
       const Blocks chain = t.Prompt(p, 13);
-      const Match match = t->FindPrefix(chain, 0, 1s);
-      if (round > 0) hits[p] += match.count;
-      if (match.count > 0) {
-        EXPECT_EQ(t.Fetch(chain.Slice(0, match.count), kPayload), All(Item::kDone, match.count));
-      }
-      t.Put(chain.Slice(match.count, 13), kPayload,
-            {.request = static_cast<uint64_t>(round * 10 + p)});
+      const size_t found = t->FindPrefix(chain, 0, 0s).count;
+      EXPECT_EQ(t.Put(chain.Slice(found, 13), kPayload), All(Item::kDone, 13 - found));
+      EXPECT_EQ(t.Fetch(chain, kPayload), All(Item::kDone, 13));
     }
   }
-  size_t sum = 0;
-  for (const auto& [p, n] : hits) sum += n;
-  std::printf("hits of 936: %zu\n", sum);
   EXPECT_GT(t.Tier(Where::kDdr).copies, 45u);
 }
 
