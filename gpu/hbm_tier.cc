@@ -55,7 +55,9 @@ class HbmTier final : public Tier {
     DeviceEvent event = 0;
   };
 
+  Slot* FindSlot(Place place) HF_REQUIRES(mutex_);  // null: freed
   Slot& SlotAt(Place place) HF_REQUIRES(mutex_);
+  bool BeginOp(FrameOp* op);
   void BeginWrite(FrameOp& op);
   bool BeginRead(FrameOp& op);
   void StartCopies(FrameOp* op);
@@ -80,6 +82,7 @@ class HbmTier final : public Tier {
   TierUsage usage_ HF_GUARDED_BY(mutex_);
   std::vector<Pending> started_ HF_GUARDED_BY(mutex_);  // not yet seen by the poller
   std::deque<FrameOp*> finished_ HF_GUARDED_BY(mutex_);
+  std::deque<FrameOp*> gone_ HF_GUARDED_BY(mutex_);   // reads of slots that were freed before
   std::unique_ptr<internal::VerifyWorkers> workers_;  // last: ends before what it uses
 };
 
@@ -105,10 +108,15 @@ HbmTier::~HbmTier() {
   if (memory_ != nullptr) device_.Free(memory_);
 }
 
-HbmTier::Slot& HbmTier::SlotAt(Place place) {
+HbmTier::Slot* HbmTier::FindSlot(Place place) {
   const auto it = slots_.find(place.slot);
-  HF_CHECK(place.group == kGroup && it != slots_.end() && !it->second.freed);
-  return it->second;
+  return it == slots_.end() || it->second.freed ? nullptr : &it->second;
+}
+
+HbmTier::Slot& HbmTier::SlotAt(Place place) {
+  Slot* const slot = FindSlot(place);
+  HF_CHECK(place.group == kGroup && slot != nullptr);
+  return *slot;
 }
 
 std::optional<Place> HbmTier::Allocate(const Shape& shape) {
@@ -142,11 +150,8 @@ void HbmTier::Submit(FrameOp* op) {
   op->fault = FrameFault::kNone;
   op->os_errno = 0;
   in_flight_.fetch_add(1, std::memory_order_acq_rel);
+  if (!BeginOp(op)) return;
   if (!options_.bytes) {
-    {
-      MutexLock lock(mutex_);
-      SlotAt(op->place).ops += 1;
-    }
     Finish(op);
   } else if (op->kind == FrameOpKind::kWrite) {
     BeginWrite(*op);
@@ -158,6 +163,24 @@ void HbmTier::Submit(FrameOp* op) {
   }
 }
 
+// False: the place was freed before, and the operation is over.
+bool HbmTier::BeginOp(FrameOp* op) {
+  {
+    MutexLock lock(mutex_);
+    if (Slot* const slot = FindSlot(op->place); slot != nullptr) {
+      slot->ops += 1;
+      return true;
+    }
+    HF_CHECK(op->kind == FrameOpKind::kRead);
+    op->outcome = FrameOutcome::kCorrupt;
+    op->fault = FrameFault::kIdentity;
+    op->finished = op->submitted;
+    gone_.push_back(op);
+  }
+  if (options_.wake) options_.wake();
+  return false;
+}
+
 void HbmTier::BeginWrite(FrameOp& op) {
   op.header->placement.epoch = 0;
   op.header->placement.slot = op.place.slot;
@@ -166,7 +189,6 @@ void HbmTier::BeginWrite(FrameOp& op) {
   MutexLock lock(mutex_);
   Slot& slot = SlotAt(op.place);
   HF_CHECK(slot.payload_bytes == op.header->fixed.payload_bytes);
-  slot.ops += 1;
   slot.header.swap(header);
 }
 
@@ -175,8 +197,7 @@ bool HbmTier::BeginRead(FrameOp& op) {
   bool written = false;
   {
     MutexLock lock(mutex_);
-    Slot& slot = SlotAt(op.place);
-    slot.ops += 1;
+    const Slot& slot = slots_.at(op.place.slot);  // freed or not: it waits for us
     written = slot.header != nullptr;
     if (written) *op.header = *slot.header;
   }
@@ -267,11 +288,15 @@ size_t HbmTier::Poll(std::span<FrameOp*> out) {
     return done != 0;
   });
   MutexLock lock(mutex_);
-  const size_t n = std::min(out.size(), finished_.size());
-  for (size_t i = 0; i < n; ++i) {
-    out[i] = finished_.front();
+  size_t n = 0;
+  for (; n < out.size() && !gone_.empty(); ++n) {
+    out[n] = gone_.front();
+    gone_.pop_front();
+  }
+  for (; n < out.size() && !finished_.empty(); ++n) {
+    out[n] = finished_.front();
     finished_.pop_front();
-    const Place place = out[i]->place;
+    const Place place = out[n]->place;
     Slot& slot = slots_[place.slot];
     slot.ops -= 1;
     if (slot.freed && slot.ops == 0) {

@@ -112,6 +112,7 @@ class Tier {
   // operations on it: those whose Submit came before Free.
   virtual void Free(Place place) = 0;
 
+  // A read of a place that was freed before ends as kCorrupt, or with what still lies there.
   virtual void Submit(FrameOp* op) = 0;
   // Finished ones; never waits. When it filled `out`, call again: `wake` may not come for the rest.
   virtual size_t Poll(std::span<FrameOp*> out) = 0;

@@ -208,12 +208,15 @@ void BucketTable::AdoptSlot(Place place, uint64_t payload_bytes, std::optional<E
   bucket.live_bytes += slot.pages * kPageBytes;
 }
 
-void BucketTable::BeginOperation(Place place) {
-  Bucket& bucket = At(place.group);
+bool BucketTable::BeginOperation(Place place) {
+  const auto it = buckets_.find(place.group);
+  if (it == buckets_.end() || it->second.state == Bucket::State::kDropping) return false;
+  Bucket& bucket = it->second;
   HF_CHECK(place.slot < bucket.slots.size());
   Bucket::Slot& slot = bucket.slots[place.slot];
   if (slot.state == Bucket::Slot::State::kAllocated) slot.state = Bucket::Slot::State::kSubmitted;
   ++bucket.operations;
+  return true;
 }
 
 void BucketTable::EndOperation(Place place) {

@@ -53,10 +53,10 @@ struct Bucket {
   std::deque<Slot> slots;
   uint64_t live_copies = 0;
   uint64_t granted_copies = 0;  // of them
-  uint64_t live_bytes = 0;   // of frames
-  uint64_t total_bytes = 0;  // live and dead, with the medium's overhead
-  uint64_t touched_sum = 0;  // of live copies
-  uint32_t operations = 0;   // running
+  uint64_t live_bytes = 0;      // of frames
+  uint64_t total_bytes = 0;     // live and dead, with the medium's overhead
+  uint64_t touched_sum = 0;     // of live copies
+  uint32_t operations = 0;      // running
 };
 
 struct BucketTableOptions {
@@ -87,7 +87,7 @@ class BucketTable {
   void Adopt(GroupId id, const BucketLine& line, uint64_t total_bytes);
   void AdoptSlot(Place place, uint64_t payload_bytes, std::optional<EntryId> entry);
 
-  void BeginOperation(Place place);
+  bool BeginOperation(Place place);  // false: its bucket is gone
   void EndOperation(Place place);
 
   std::optional<GroupId> Victim(HoldMillis now);

@@ -84,14 +84,20 @@ void RocksTier::Free(Place place) {
 }
 
 void RocksTier::Submit(FrameOp* op) {
-  op->submitted = clock_.Now();
+  op->submitted = op->finished = clock_.Now();
   in_flight_.fetch_add(1);
   {
     MutexLock lock(mutex_);
-    table_.BeginOperation(op->place);
-    (op->kind == FrameOpKind::kRead ? reads_ : writes_).push_back(op);
+    if (table_.BeginOperation(op->place)) {
+      (op->kind == FrameOpKind::kRead ? reads_ : writes_).push_back(op);
+      work_.NotifyOne();
+      return;
+    }
+    op->outcome = FrameOutcome::kCorrupt;
+    op->fault = FrameFault::kIdentity;
+    finished_.push_back(op);
   }
-  work_.NotifyOne();
+  wake_();
 }
 
 size_t RocksTier::Poll(std::span<FrameOp*> out) {

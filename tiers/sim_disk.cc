@@ -58,8 +58,7 @@ class SimDiskTier final : public GroupedTier {
     op->submitted = clock_.Now();
     in_flight_.fetch_add(1);
     MutexLock lock(mutex_);
-    table_.BeginOperation(op->place);
-    queue_.push_back(op);
+    (table_.BeginOperation(op->place) ? queue_ : gone_).push_back(op);
   }
   size_t Poll(std::span<FrameOp*> out) override;
   size_t in_flight() const noexcept override { return in_flight_.load(); }
@@ -135,6 +134,7 @@ class SimDiskTier final : public GroupedTier {
   mutable Mutex mutex_;
   BucketTable table_ HF_GUARDED_BY(mutex_);
   std::deque<FrameOp*> queue_ HF_GUARDED_BY(mutex_);
+  std::deque<FrameOp*> gone_ HF_GUARDED_BY(mutex_);  // reads of what was dropped before
   bool flush_wanted_ HF_GUARDED_BY(mutex_) = false;
   uint64_t undurable_bytes_ HF_GUARDED_BY(mutex_) = 0;
   Instant unflushed_since_ HF_GUARDED_BY(mutex_){};
@@ -181,6 +181,14 @@ size_t SimDiskTier::Poll(std::span<FrameOp*> out) {
     Run(*op);
     op->finished = clock_.Now();
     table_.EndOperation(op->place);
+    out[n] = op;
+  }
+  for (; n < out.size() && !gone_.empty(); ++n) {
+    FrameOp* const op = gone_.front();
+    gone_.pop_front();
+    op->outcome = FrameOutcome::kCorrupt;
+    op->fault = FrameFault::kIdentity;
+    op->finished = clock_.Now();
     out[n] = op;
   }
   in_flight_.fetch_sub(n);

@@ -302,6 +302,16 @@ TEST_P(TierContract, AFreedPlaceIsNotReusedWhileAnOpRuns) {
   ExpectEmpty();
 }
 
+// The store plans a read under its lock and submits it after: in between the copy may go.
+TEST_P(TierContract, AReadOfAPlaceThatWasFreedEndsAndIsNeverWrong) {
+  const std::optional<Copy> copy = Write(51, 70'000);
+  ASSERT_TRUE(copy);
+  tier().Free(copy->place);
+  const FrameOutcome outcome = Read(*copy);
+  EXPECT_NE(outcome, FrameOutcome::kFailed);  // Read compares the bytes of what is done
+  ExpectEmpty();
+}
+
 class GroupedTierContract : public TierContract {
  protected:
   using Found = std::map<uint64_t, Copy>;  // by seed, which is the write id
@@ -381,6 +391,11 @@ TEST_P(GroupedTierContract, AFullTierDeclinesAndWorksAgainAfterRetire) {
     gone.insert(gone.end(), seeds.begin(), seeds.end());
   }
   EXPECT_EQ(tier().usage().live_copies, copies.size() - gone.size());
+  for (const Copy& copy : copies) {
+    if (std::find(gone.begin(), gone.end(), copy.seed) == gone.end()) continue;
+    EXPECT_NE(Read(copy), FrameOutcome::kFailed);
+    break;
+  }
   const std::optional<Copy> again = Write(999'999, 2u << 20);
   ASSERT_TRUE(again);
   EXPECT_EQ(Read(*again), FrameOutcome::kDone);
