@@ -94,6 +94,7 @@ Status FromRocks(const rocksdb::Status& status, const std::string& what) {
 
 class RocksDatabase::Listener final : public rocksdb::EventListener {
  public:
+  explicit Listener(RocksEnv& env) : env_(env) {}
   void Observe(RocksObserver* observer) {
     MutexLock lock(mutex_);
     observer_ = observer;
@@ -106,6 +107,7 @@ class RocksDatabase::Listener final : public rocksdb::EventListener {
   void OnBlobFileDeleted(const rocksdb::BlobFileDeletionInfo& info) override { Deleted(info); }
   void OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/,
                          rocksdb::Status* error) override {
+    if (error->severity() >= rocksdb::Status::kHardError) env_.HoldFlushes();
     MutexLock lock(mutex_);
     if (observer_ != nullptr) observer_->OnBackgroundError(ErrnoOf(*error));
   }
@@ -117,6 +119,7 @@ class RocksDatabase::Listener final : public rocksdb::EventListener {
       observer_->OnFileDeleted(FileNumber(info.file_path));
     }
   }
+  RocksEnv& env_;
   Mutex mutex_;
   RocksObserver* observer_ HF_GUARDED_BY(mutex_) = nullptr;
 };
@@ -141,7 +144,7 @@ Result<std::shared_ptr<RocksDatabase>> RocksDatabase::Open(RocksDatabaseOptions 
 
 Status RocksDatabase::OpenDb() {
   HF_ASSIGN_OR_RETURN(env_, RocksEnv::Create(file_system_, start_thread_));
-  listener_ = std::make_shared<Listener>();
+  listener_ = std::make_shared<Listener>(*env_);
   rocksdb::DBOptions options = RocksDbOptions(write_buffer_bytes_);
   options.env = env_.get();
   options.listeners.push_back(listener_);
@@ -242,12 +245,20 @@ Status RocksDatabase::CheckFormat(bool created) {
 RocksDatabase::~RocksDatabase() {
   if (db_ == nullptr) return;
   listener_->Observe(nullptr);
+  OpenFlushes();
   for (const RocksFamily& family : found_) CloseFamily(family);
   if (meta_ != nullptr) CloseFamily({{}, meta_});
   if (default_ != nullptr) CloseFamily({{}, default_});
 }
 
 void RocksDatabase::Observe(RocksObserver* observer) { listener_->Observe(observer); }
+
+rocksdb::Status RocksDatabase::Resume() {
+  env_->BeginResume();
+  rocksdb::Status status = db_->Resume();
+  env_->EndResume(/*stopped=*/!status.ok() && !status.IsBusy());  // busy: it recovers by itself
+  return status;
+}
 
 std::vector<RocksFamily> RocksDatabase::TakeFamilies() { return std::exchange(found_, {}); }
 

@@ -58,6 +58,9 @@ class RocksDatabase {
   rocksdb::ColumnFamilyHandle* meta() noexcept { return meta_; }
   const RocksFileCounters& counters() const noexcept { return file_system_->counters(); }
   void Observe(RocksObserver* observer);
+  // After a background error; the only way in which it may be called.
+  rocksdb::Status Resume();
+  void OpenFlushes() { env_->OpenFlushes(); }  // before the end: nothing waits for a Resume
 
   std::vector<RocksFamily> TakeFamilies();  // found at open; once
   Result<RocksFamily> CreateFamily(const FamilyIdentity& identity);

@@ -1,12 +1,20 @@
 #include "tiers/rocksdb_env.h"
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "kvstore/clock.h"
 #include "tiers/rocksdb_options.h"
 
 namespace holdfast {
+namespace {
+
+// Resume takes RocksDB's lock and says that it has begun; nothing tells when.
+constexpr Duration kResumeHeadStart = std::chrono::milliseconds(50);
+
+}  // namespace
 
 RocksEnv::RocksEnv(const std::shared_ptr<rocksdb::FileSystem>& file_system)
     : EnvWrapper(rocksdb::NewCompositeEnv(file_system)) {
@@ -46,13 +54,51 @@ void RocksEnv::Run(Pool& pool) {
     Task task;
     {
       MutexLock lock(pool.mutex);
-      while (pool.tasks.empty() && !pool.stop) pool.changed.Wait(pool.mutex);
+      while (!pool.stop && (pool.tasks.empty() || pool.gate != Gate::kOpen)) {
+        if (pool.gate != Gate::kOpening) {
+          pool.changed.Wait(pool.mutex);
+        } else {
+          pool.changed.WaitFor(pool.mutex, kResumeHeadStart);
+          if (pool.gate == Gate::kOpening) pool.gate = Gate::kOpen;
+        }
+      }
       if (pool.tasks.empty()) return;
       task = pool.tasks.front();
       pool.tasks.pop_front();
     }
     task.run(task.argument);
   }
+}
+
+void RocksEnv::HoldFlushes() {
+  MutexLock lock(flushes_.mutex);
+  if (flushes_.resumes == 0) flushes_.gate = Gate::kHeld;
+}
+
+void RocksEnv::BeginResume() {
+  {
+    MutexLock lock(flushes_.mutex);
+    ++flushes_.resumes;
+    if (flushes_.gate == Gate::kHeld) flushes_.gate = Gate::kOpening;
+  }
+  flushes_.changed.NotifyAll();
+}
+
+void RocksEnv::EndResume(bool stopped) {
+  {
+    MutexLock lock(flushes_.mutex);
+    --flushes_.resumes;
+    if (flushes_.resumes == 0) flushes_.gate = stopped ? Gate::kHeld : Gate::kOpen;
+  }
+  flushes_.changed.NotifyAll();
+}
+
+void RocksEnv::OpenFlushes() {
+  {
+    MutexLock lock(flushes_.mutex);
+    flushes_.gate = Gate::kOpen;
+  }
+  flushes_.changed.NotifyAll();
 }
 
 void RocksEnv::Schedule(void (*run)(void*), void* argument, Priority priority, void* tag,

@@ -6,6 +6,7 @@
 // to be had; once it is there nothing starts a thread.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <memory>
 
@@ -36,6 +37,15 @@ class RocksEnv final : public rocksdb::EnvWrapper {
   void SetBackgroundThreads(int /*number*/, Priority /*priority*/) override {}
   void IncBackgroundThreadsIfNeeded(int /*number*/, Priority /*priority*/) override {}
 
+  // RocksDB 7.8 loses a queued flush that is run while an error has stopped its background work: it
+  // stays queued, nothing runs it any more, and Resume waits for it for ever. So from such an error
+  // to the next Resume flushes wait here, and go on once Resume has begun. With two threads for
+  // them one may begin just when the other meets the error.
+  void HoldFlushes();
+  void BeginResume();
+  void EndResume(bool stopped);  // stopped: the error still stands
+  void OpenFlushes();            // whatever was before
+
  private:
   struct Task {
     void (*run)(void*) = nullptr;
@@ -43,11 +53,14 @@ class RocksEnv final : public rocksdb::EnvWrapper {
     void* tag = nullptr;
     void (*drop)(void*) = nullptr;  // instead of run, when it is unscheduled
   };
+  enum class Gate : uint8_t { kOpen, kHeld, kOpening };
   struct Pool {
     mutable Mutex mutex;
     CondVar changed;
     std::deque<Task> tasks HF_GUARDED_BY(mutex);
     bool stop HF_GUARDED_BY(mutex) = false;
+    Gate gate HF_GUARDED_BY(mutex) = Gate::kOpen;
+    int resumes HF_GUARDED_BY(mutex) = 0;  // running
     ThreadGroup threads;
   };
 

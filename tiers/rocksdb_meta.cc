@@ -51,8 +51,8 @@ Status RocksMeta::Write(const std::deque<Queued>& group) {
       if (!status.ok()) return FromRocks(status, "disk tier: a meta batch");
     }
   }
-  if (batch.Count() == 0) return {};                             // order alone was asked for
-  if (failed_) database_->db().Resume().PermitUncheckedError();  // the write below says how it went
+  if (batch.Count() == 0) return {};                        // order alone was asked for
+  if (failed_) database_->Resume().PermitUncheckedError();  // the write below says how it went
   rocksdb::WriteOptions options;
   options.sync = true;
   const rocksdb::Status status = database_->db().Write(options, &batch);

@@ -44,7 +44,8 @@ RocksTier::~RocksTier() {
     stop_ = true;
     resuming = resume_queued_;
   }
-  // After an error RocksDB 7.8 may have lost a flush that its own Resume waits for, for ever.
+  database_->OpenFlushes();
+  // Should RocksDB have lost a flush nevertheless, Resume would never end.
   if (resuming) rocksdb::CancelAllBackgroundWork(&database_->db(), /*wait=*/false);
   work_.NotifyAll();
   jobs_changed_.NotifyAll();

@@ -152,7 +152,7 @@ void RocksTier::FinishLeaving() {
 }
 
 void RocksTier::Resume() {
-  const rocksdb::Status status = database_->db().Resume();
+  const rocksdb::Status status = database_->Resume();
   MutexLock lock(mutex_);
   resume_queued_ = false;
   if (status.ok()) {
