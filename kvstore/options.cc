@@ -16,8 +16,8 @@ constexpr uint64_t kPageBytesMax = 1ull << 30;
 constexpr uint64_t kFlashSegmentsMin = 4;
 constexpr uint64_t kSegmentFramesMin = 2;
 constexpr uint64_t kWriteBufferBytesMin = 1ull << 20;
-constexpr uint64_t kIndexEntriesMin = 1024;  // derived; asked for, it may be smaller
-constexpr uint64_t kIndexEntriesMax = 1ull << 31;
+constexpr uint64_t kIndexEntriesMin = 1024;            // derived; asked for, it may be smaller
+constexpr uint64_t kIndexEntriesMax = (1u << 26) - 1;  // as the policies
 constexpr size_t kHoldClassesMax = 4;
 constexpr uint32_t kStagingFramesMin = 8;
 constexpr uint32_t kFramesMax = 1u << 16;
@@ -218,7 +218,7 @@ void Derive(StoreOptions& o, Faults& faults) {
   if (o.index_entries_max != 0) {
     if (o.index_entries_max > kIndexEntriesMax) {
       faults.AddText("index_entries_max", std::to_string(o.index_entries_max),
-                     "0 (derived) or at most 2^31");
+                     "0 (derived) or at most 67108863");
     }
     return;
   }
@@ -227,7 +227,7 @@ void Derive(StoreOptions& o, Faults& faults) {
   o.index_entries_max = std::max(kIndexEntriesMin, blocks + blocks / 4);
   if (o.index_entries_max > kIndexEntriesMax) {
     faults.AddText("index_entries_max", "0",
-                   "give it, at most 2^31, or raise payload_bytes_typical, " +
+                   "give it, at most 67108863, or raise payload_bytes_typical, " +
                        Text(o.payload_bytes_typical) + ": " + std::to_string(o.index_entries_max) +
                        " entries follow from the capacities");
   }

@@ -48,7 +48,8 @@ struct StoreOptions {
 
   uint64_t payload_bytes_max = 64ull << 20;     // a put of a longer one is an invalid argument
   uint64_t payload_bytes_typical = 2ull << 20;  // sizes segments and the index
-  uint64_t index_entries_max = 0;            // 0: 1.25 of the capacities over the typical payload
+  // 1 to 2^26 - 1; 0: 1.25 of the capacities over the typical payload.
+  uint64_t index_entries_max = 0;
   uint64_t page_bytes = 64ull << 20;         // of the arena: a power of two, 64 KiB to 1 GiB
   uint64_t segment_bytes = 256ull << 20;     // of flash; see FlashTierOptions
   uint64_t segment_bytes_min = 16ull << 20;  // at least two frames of the typical payload

@@ -258,6 +258,9 @@ class Core : public std::enable_shared_from_this<Core> {
   Status WaitFor(const std::function<bool()>& over, Instant until, std::string_view what)
       HF_EXCLUDES(mutex_);
   void SubmitMeta(MetaBatch batch, const OperationPtr& op) HF_EXCLUDES(mutex_);
+  Result<OperationPtr> StartMeta(const Blocks& blocks, CompletionQueue* queue, uint64_t tag)
+      HF_EXCLUDES(mutex_);
+  OpId FinishMeta(MetaBatch batch, const OperationPtr& op) HF_EXCLUDES(mutex_);
 
   // ---- open (open.cc, recover.cc)
   Status OpenDirectory();

@@ -121,7 +121,7 @@ bool Core::MetaDone() {
   return true;
 }
 
-Result<OpId> Core::SubmitRelease(const Blocks& blocks, CompletionQueue* queue, uint64_t tag) {
+Result<OperationPtr> Core::StartMeta(const Blocks& blocks, CompletionQueue* queue, uint64_t tag) {
   HF_RETURN_IF_ERROR(CheckAlive());
   auto op = std::make_shared<Operation>();
   op->kind = Operation::Kind::kMeta;
@@ -129,6 +129,19 @@ Result<OpId> Core::SubmitRelease(const Blocks& blocks, CompletionQueue* queue, u
   op->tag = tag;
   HF_RETURN_IF_ERROR(Register(op));
   op->blocks = blocks;
+  return op;
+}
+
+// The operation completes when `batch` is durable.
+OpId Core::FinishMeta(MetaBatch batch, const OperationPtr& op) {
+  const OpId id = op->id;
+  SubmitMeta(std::move(batch), op);
+  if (!environment_.driver_thread) RunInline();
+  return id;
+}
+
+Result<OpId> Core::SubmitRelease(const Blocks& blocks, CompletionQueue* queue, uint64_t tag) {
+  HF_ASSIGN_OR_RETURN(const OperationPtr op, StartMeta(blocks, queue, tag));
   MetaBatch batch;
   for (size_t first = 0; first < blocks.size(); first += kBlocksPerLock) {
     Section section(*this);
@@ -149,20 +162,11 @@ Result<OpId> Core::SubmitRelease(const Blocks& blocks, CompletionQueue* queue, u
       return true;
     });
   }
-  const OpId id = op->id;
-  SubmitMeta(persistent_ ? std::move(batch) : MetaBatch{}, op);
-  if (!environment_.driver_thread) RunInline();
-  return id;
+  return FinishMeta(persistent_ ? std::move(batch) : MetaBatch{}, op);
 }
 
 Result<OpId> Core::SubmitErase(const Blocks& blocks, CompletionQueue* queue, uint64_t tag) {
-  HF_RETURN_IF_ERROR(CheckAlive());
-  auto op = std::make_shared<Operation>();
-  op->kind = Operation::Kind::kMeta;
-  op->queue = queue;
-  op->tag = tag;
-  HF_RETURN_IF_ERROR(Register(op));
-  op->blocks = blocks;
+  HF_ASSIGN_OR_RETURN(const OperationPtr op, StartMeta(blocks, queue, tag));
   MetaBatch batch;
   for (size_t first = 0; first < blocks.size(); first += kBlocksPerLock) {
     Section section(*this);
@@ -182,10 +186,7 @@ Result<OpId> Core::SubmitErase(const Blocks& blocks, CompletionQueue* queue, uin
     }
     room_changed_ = true;
   }
-  const OpId id = op->id;
-  SubmitMeta(std::move(batch), op);
-  if (!environment_.driver_thread) RunInline();
-  return id;
+  return FinishMeta(std::move(batch), op);
 }
 
 Status Core::NewEpoch(SpaceId space) {

@@ -142,14 +142,14 @@ const Rule kCapacityRules[] = {
      }},
     {"WriteBufferTooSmall", [](O& o) { o.disk_write_buffer_bytes = kMiB - 1; },
      "disk_write_buffer_bytes: 1048575; 1 MiB to", [](O& o) { o.disk_write_buffer_bytes = kMiB; }},
-    {"IndexTooLarge", [](O& o) { o.index_entries_max = (1ull << 31) + 1; },
-     "index_entries_max: 2147483649; 0 (derived) or at most 2^31",
-     [](O& o) { o.index_entries_max = 1ull << 31; }},
+    {"IndexTooLarge", [](O& o) { o.index_entries_max = 1u << 26; },
+     "index_entries_max: 67108864; 0 (derived) or at most 67108863",
+     [](O& o) { o.index_entries_max = (1u << 26) - 1; }},
     {"DerivedIndexTooLarge", [](O& o) { o.ddr_bytes = 1ull << 60; },
-     "index_entries_max: 0; give it, at most 2^31, or raise payload_bytes_typical, 2 MiB",
+     "index_entries_max: 0; give it, at most 67108863, or raise payload_bytes_typical, 2 MiB",
      [](O& o) {
        o.ddr_bytes = 1ull << 60;
-       o.index_entries_max = 1ull << 31;
+       o.index_entries_max = (1u << 26) - 1;
      }},
 };
 
@@ -167,7 +167,7 @@ const Rule kPayloadRules[] = {
      [](O& o) { o.payload_bytes_max = 2 * kMiB; }},
     {"NoTypicalPayload", [](O& o) { o.payload_bytes_typical = 0; },
      "payload_bytes_typical: 0; 1 to payload_bytes_max, 64 MiB",
-     [](O& o) { o.payload_bytes_typical = 64; }},
+     [](O& o) { o.payload_bytes_typical = 1024; }},
     {"PageNotAPowerOfTwo", [](O& o) { o.page_bytes = 48 * kMiB; },
      "page_bytes: 48 MiB; a power of two from 64 KiB to 1 GiB",
      [](O& o) { o.page_bytes = 32 * kMiB; }},
@@ -398,7 +398,7 @@ TEST(OptionsTest, NoCombinationIsAcceptedThatCannotWork) {
                 (checked->flash_bytes / checked->segment_bytes_min >= 4 &&
                  checked->segment_bytes_min / typical >= 2));
     EXPECT_GE(checked->index_entries_max, 1u);
-    EXPECT_LE(checked->index_entries_max, 1ull << 31);
+    EXPECT_LE(checked->index_entries_max, (1u << 26) - 1);
   }
   EXPECT_GT(accepted, 20);
 }
