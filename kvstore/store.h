@@ -87,9 +87,11 @@ class Core;
 class Store {
  public:
   // Owns the directory. Warm: what was durable is there.
-  //   kInvalidArgument     an option, named        kFailedPrecondition  directory in use, newer
-  //   format kDataLoss            a superblock that cannot be read     kIoError  the system, errno
-  //   kept
+  //   kInvalidArgument     an option, named
+  //   kFailedPrecondition  the directory is in use, or of a newer format
+  //   kDataLoss            a superblock that cannot be read
+  //   kResourceExhausted   memory, threads or open files that the system refuses
+  //   kIoError             the system; its errno is kept
   static Result<std::unique_ptr<Store>> Open(StoreOptions options, Environment environment = {});
   ~Store();  // Close, with its bound
   Store(const Store&) = delete;

@@ -44,6 +44,8 @@ struct FlashTierOptions {
   bool bytes = true;                            // off: no medium; `io` may be null
   uint64_t capacity_bytes = 0;                  // with bytes off; else the engine's
   std::string path;                             // of the file, for messages
+  // Bit c: no tier below takes granted copies of hold class c; their segments go last.
+  uint32_t classes_last = 0;
   // Called while Create or Recover waits for an engine without threads: lets its time pass. Empty:
   // they block until the engine's threads are done.
   std::function<void()> idle;

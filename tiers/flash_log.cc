@@ -291,6 +291,7 @@ Result<std::unique_ptr<GroupedTier>> CreateFlashTier(std::unique_ptr<IoEngine> i
                                                      const FlashTierOptions& options) {
   using internal::FlashLog;
   internal::FlashSegmentsOptions segments{.open_max = std::max(options.open_segments_max, 1u),
+                                          .classes_last = options.classes_last,
                                           .bytes = options.bytes};
   if (!options.bytes) {
     segments.segment_bytes = internal::ChooseSegmentBytes(options.capacity_bytes, options);

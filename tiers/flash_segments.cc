@@ -95,19 +95,21 @@ void FlashSegments::SetEnd(Place place, HoldMillis deadline) noexcept {
   segment.end = std::max(segment.end, deadline);
 }
 
-// Segments of granted holds go last, the earliest end first, while most of what they took in is
-// still there; of the others the least recently touched goes first.
+// Segments of granted holds that no tier below takes go last, the earliest end first, while most of
+// what they took in is still there; of the others the least recently touched goes first.
 std::optional<GroupId> FlashSegments::Victim(HoldMillis now) {
-  enum Rank { kExpired, kLoose, kGranted };
+  enum Rank { kExpired, kLoose, kLast };
   std::optional<GroupId> best;
   std::tuple<Rank, HoldMillis, double> best_order;
   for (GroupId group = 0; group < segments_.size(); ++group) {
     const Segment& segment = segments_[group];
     if (segment.state != SegmentState::kSealed || segment.retiring) continue;
     if (segment.live == 0) return group;
-    const bool granted = segment.hold_class != 0 && 2 * segment.live > segment.slot_count;
-    const Rank rank = segment.end <= now ? kExpired : granted ? kGranted : kLoose;
-    const std::tuple order(rank, rank == kGranted ? segment.end : 0,
+    const bool last = segment.hold_class < 32 &&  // it comes from a medium
+                      (options_.classes_last >> segment.hold_class & 1) != 0 &&
+                      2 * segment.live > segment.slot_count;
+    const Rank rank = segment.end <= now ? kExpired : last ? kLast : kLoose;
+    const std::tuple order(rank, rank == kLast ? segment.end : 0,
                            static_cast<double>(segment.touch_sum) / segment.live);
     if (!best || order < best_order) {
       best = group;

@@ -82,7 +82,8 @@ struct FlashSegmentsOptions {
   uint64_t segment_bytes = 0;
   uint64_t first_epoch = 1;
   uint32_t open_max = 16;
-  bool bytes = true;  // off: nothing to prepare, to write or to flush
+  uint32_t classes_last = 0;  // as FlashTierOptions
+  bool bytes = true;          // off: nothing to prepare, to write or to flush
 };
 
 class FlashSegments {

@@ -18,7 +18,7 @@ int Run(int argc, char** argv) {
       "measures its tiers.",
       "holdfast");
   app.set_version_flag("--version", "holdfast " HOLDFAST_VERSION);
-  app.footer("Help for a command: holdfast replay --help");
+  app.footer("Help for a command: holdfast replay --help, holdfast bench tiers --help");
   holdfast::tools::CommandRun run;
   holdfast::tools::AddReplayCommand(app, &run);
   holdfast::tools::AddBenchCommand(app, &run);

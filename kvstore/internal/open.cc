@@ -172,6 +172,11 @@ Status Core::OpenTiers() {
     flash.store_id = store_id_;
     flash.bytes = options_.bytes;
     flash.capacity_bytes = options_.flash_bytes;
+    for (size_t c = 0; c < options_.hold_classes.size(); ++c) {
+      const bool goes_on =
+          options_.disk_bytes > 0 && options_.hold_classes[c].disk != PlacementRow::kNever;
+      if (!goes_on) flash.classes_last |= 2u << c;
+    }
     if (environment_.idle) flash.idle = [this] { Idle(Instant::max()); };
     std::unique_ptr<IoEngine> io;
     if (options_.bytes) {

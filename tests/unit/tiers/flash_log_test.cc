@@ -57,7 +57,8 @@ class FlashLogTest : public ::testing::Test {
                                                    .segment_bytes_min = 64u << 10,
                                                    .segments_min = 8,
                                                    .open_segments_max = 3,
-                                                   .payload_bytes_typical = kPayload}};
+                                                   .payload_bytes_typical = kPayload,
+                                                   .classes_last = 0b110}};
   uint64_t segment_bytes_ = 0;
   uint32_t slots_ = 0;
 };
