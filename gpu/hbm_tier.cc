@@ -151,16 +151,9 @@ void HbmTier::Submit(FrameOp* op) {
   op->os_errno = 0;
   in_flight_.fetch_add(1, std::memory_order_acq_rel);
   if (!BeginOp(op)) return;
-  if (!options_.bytes) {
-    Finish(op);
-  } else if (op->kind == FrameOpKind::kWrite) {
-    BeginWrite(*op);
-    StartCopies(op);
-  } else if (BeginRead(*op)) {
-    StartCopies(op);
-  } else {
-    Finish(op);
-  }
+  if (!options_.bytes || (op->kind == FrameOpKind::kRead && !BeginRead(*op))) return Finish(op);
+  if (op->kind == FrameOpKind::kWrite) BeginWrite(*op);
+  StartCopies(op);
 }
 
 // False: the place was freed before, and the operation is over.

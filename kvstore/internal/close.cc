@@ -1,5 +1,7 @@
 // Drain and close.
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include <sys/file.h>
 #include <unistd.h>
@@ -15,55 +17,57 @@ constexpr int kDrainStallsMax = 3;  // rounds that left as much as one before
 
 }  // namespace
 
+// What is dirty under granted holds, longest deadline first. `persist`: deadlines are written, too,
+// the exact ones, not those of the last step that was persisted.
+std::vector<EntryId> Core::DirtyHeld(bool persist) {
+  std::vector<std::pair<HoldMillis, EntryId>> dirty;
+  for (EntryId begin = 0;; begin += kBlocksPerLock) {
+    Section section(*this);
+    const HoldMillis now = HoldNow();
+    const EntryId end = std::min<EntryId>(begin + kBlocksPerLock, ledger_.index.ids_end());
+    for (EntryId id = begin; id < end; ++id) {
+      const Entry& e = ledger_.index[id];
+      if (!e.in_use || e.hold_class == 0 || e.deadline <= now) continue;
+      if (persist && persistent_) ledger_.moved_deadlines.push_back(id);
+      if (e.charged_class == 0 || e.live_below(kDdr) || e.nearest() < 0) continue;
+      if (e.nearest() > kDdr) continue;  // a rewrite of it is under way
+      dirty.emplace_back(e.deadline, id);
+    }
+    if (end == ledger_.index.ids_end()) break;
+  }
+  std::sort(dirty.begin(), dirty.end(), std::greater<>());
+  std::vector<EntryId> ids;
+  ids.reserve(dirty.size());
+  for (const auto& [deadline, id] : dirty) ids.push_back(id);
+  return ids;
+}
+
 Status Core::Drain(Instant until) {
   HF_RETURN_IF_ERROR(CheckAlive());
-  struct Dirty {
-    HoldMillis deadline;
-    EntryId id;
-  };
+  const bool below = tiers_[kFlash] != nullptr || tiers_[kDisk] != nullptr;
   size_t left = 0;
   size_t least = SIZE_MAX;
   int stalls = 0;
   for (bool first = true;; first = false) {
-    std::vector<Dirty> dirty;
-    for (EntryId begin = 0;; begin += kBlocksPerLock) {
-      Section section(*this);
-      const HoldMillis now = HoldNow();
-      const EntryId end = std::min<EntryId>(begin + kBlocksPerLock, ledger_.index.ids_end());
-      for (EntryId id = begin; id < end; ++id) {
-        const Entry& e = ledger_.index[id];
-        if (!e.in_use || e.hold_class == 0 || e.deadline <= now) continue;
-        // The exact deadline, not the one of the last step that was persisted.
-        if (first && persistent_) ledger_.moved_deadlines.push_back(id);
-        if (e.charged_class == 0 || e.live_below(kDdr) || e.nearest() < 0) continue;
-        if (e.nearest() > kDdr) continue;  // a rewrite of it is under way
-        dirty.push_back({e.deadline, id});
-      }
-      if (end == ledger_.index.ids_end()) break;
-    }
+    const std::vector<EntryId> dirty = DirtyHeld(/*persist=*/first);
     left = dirty.size();
     // Where a tier is too small, what is written takes the place of what was.
     if (left >= least && ++stalls == kDrainStallsMax) break;
     least = std::min(least, left);
-    if (left == 0 || run_clock_->Now() >= until ||
-        (tiers_[kFlash] == nullptr && tiers_[kDisk] == nullptr)) {
-      break;
-    }
-    std::sort(dirty.begin(), dirty.end(),
-              [](const Dirty& a, const Dirty& b) { return a.deadline > b.deadline; });
+    if (left == 0 || !below || run_clock_->Now() >= until) break;
     {
       Section section(*this);
-      draining_.clear();
-      for (const Dirty& d : dirty) draining_.push_back(d.id);
+      draining_.assign(dirty.begin(), dirty.end());
       step_wanted_ = outbox_.ring = true;
     }
-    const Status moved = WaitFor(
+    // Late, the next round counts what is left.
+    WaitFor(
         [&] {
           MutexLock lock(mutex_);
           return draining_.empty() && paced_[kFlash].moves + paced_[kDisk].moves == 0;
         },
-        until, "drain");
-    if (!moved.ok()) continue;  // counts what is left, then ends
+        until, "drain")
+        .IgnoreError("counted above");
   }
   if (left > 0) {
     Section section(*this);

@@ -262,6 +262,8 @@ class Core : public std::enable_shared_from_this<Core> {
       HF_EXCLUDES(mutex_);
   OpId FinishMeta(MetaBatch batch, const OperationPtr& op) HF_EXCLUDES(mutex_);
 
+  std::vector<EntryId> DirtyHeld(bool persist) HF_EXCLUDES(mutex_);  // close.cc
+
   // ---- open (open.cc, recover.cc)
   Status OpenDirectory();
   Status OpenTiers();
