@@ -104,6 +104,17 @@ Status MakeDirectory(const std::string& path) {
   return {};
 }
 
+// Bit c: granted copies of hold class c do not go on from flash to disk.
+uint32_t ClassesLast(const StoreOptions& options) {
+  uint32_t classes = 0;
+  for (size_t c = 0; c < options.hold_classes.size(); ++c) {
+    const bool goes_on =
+        options.disk_bytes > 0 && options.hold_classes[c].disk != PlacementRow::kNever;
+    if (!goes_on) classes |= 2u << c;
+  }
+  return classes;
+}
+
 }  // namespace
 
 Core::Core(StoreOptions options, Environment environment)
@@ -172,11 +183,7 @@ Status Core::OpenTiers() {
     flash.store_id = store_id_;
     flash.bytes = options_.bytes;
     flash.capacity_bytes = options_.flash_bytes;
-    for (size_t c = 0; c < options_.hold_classes.size(); ++c) {
-      const bool goes_on =
-          options_.disk_bytes > 0 && options_.hold_classes[c].disk != PlacementRow::kNever;
-      if (!goes_on) flash.classes_last |= 2u << c;
-    }
+    flash.classes_last = ClassesLast(options_);
     if (environment_.idle) flash.idle = [this] { Idle(Instant::max()); };
     std::unique_ptr<IoEngine> io;
     if (options_.bytes) {
