@@ -253,6 +253,7 @@ TEST_F(SurroundingsTest, TooFewOpenFilesAreRefusedByNumber) {
 TEST_F(SurroundingsTest, FlashThatDoesNotFitIsRefusedBeforeItTakesAnything) {
   SmallStore store(directory_);
   store.options.flash_bytes = uint64_t{1} << 43;
+  store.options.index_entries_max = 1 << 16;
   const Status status = store.Open();
   EXPECT_EQ(status.os_errno(), ENOSPC);
   ExpectLine(std::string(status.message()),
